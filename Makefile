@@ -1,0 +1,98 @@
+# Two commands matter: `make demo` and `make test`. Both set up .venv on their first call and reuse it afterwards.
+
+PYTHON ?= python3
+# Passed to every pip install, e.g. to choose another index: CONTRIBUTING.md.
+PIP_ARGS ?=
+# Passed to `zeropower compare` by `make demo` and `make sweep`.
+DEMO_ARGS ?=
+# Passed to pytest by `make unit`.
+PYTEST_ARGS ?=
+
+PY := .venv/bin/python
+STAMPS := .venv/stamps
+ROOMS := core adapters conformance
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo sweep test lint types unit conformance clean sources
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+demo: $(STAMPS)/run sources ## train a small language model with AdamW and with Muon, compare them
+	$(call heading,zeropower compare)
+	@.venv/bin/zeropower compare $(DEMO_ARGS)
+
+sweep: $(STAMPS)/run sources ## the learning-rate sweep behind the demo's settings
+	$(call heading,zeropower compare --sweep)
+	@.venv/bin/zeropower compare --sweep $(DEMO_ARGS)
+
+test: lint types unit conformance ## everything: linter, type checker, tests, conformance of every backend
+
+lint: $(STAMPS)/test ## ruff: rules and format
+	$(call heading,ruff)
+	@$(PY) -m ruff check .
+	@$(PY) -m ruff format --check .
+
+types: $(STAMPS)/test sources ## pyright, strict, against the installed package
+	$(call heading,pyright)
+	@$(PY) -m pyright --pythonpath $(PY)
+
+unit: $(STAMPS)/test sources ## the tests of this repository; PYTEST_ARGS narrows them
+	$(call heading,pytest)
+	@$(PY) -m pytest $(PYTEST_ARGS)
+
+conformance: $(STAMPS)/test sources ## one suite of laws over every backend
+	$(call heading,conformance)
+	@$(PY) -m zeropower.conformance --backend all
+
+clean: ## remove .venv and what was built; runs/ stays
+	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	find $(ROOMS) tests -name __pycache__ -type d -exec rm -rf {} +
+
+# ---- the environment ------------------------------------------------------------------------------------------
+
+define heading
+@printf '\n== %s ==\n' '$(1)'
+endef
+
+# $(call pip,ARGUMENTS): quiet while it works, its last words where it fails.
+pip = { $(PY) -m pip --disable-pip-version-check install $(PIP_ARGS) --constraint constraints.txt $(1) \
+  > $(LOG) 2>&1 || { tail -n 40 $(LOG); echo 'pip failed: its whole output is in $(LOG)'; exit 1; } >&2; }
+LOG := .venv/install.log
+
+# A strict editable install is a tree of links, file by file: type checkers and doctest see the public names, an
+# edit is seen at once, a new file only after another install.
+editable := --no-build-isolation --config-settings editable_mode=strict --editable
+
+# What the link tree was made from. It changes with the files' names, the version, a moved checkout, a removed tree.
+inventory = { pwd; ls -d build/__editable__.*; grep __version__ core/__init__.py; \
+  find $(ROOMS) -type f ! -path '*/__pycache__/*' | LC_ALL=C sort; } 2>/dev/null
+
+define install
+$(call heading,installing zeropower[$(1)] into .venv (minutes on the first call; output in $(LOG)))
+@$(call pip,setuptools)
+@$(call pip,$(editable) '.[$(1)]')
+@$(inventory) > $(STAMPS)/sources
+endef
+
+$(STAMPS)/venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "zeropower needs Python 3.11\
+	 or newer, and '$(PYTHON)' is not; name one, as in: make $(MAKECMDGOALS) PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/run: pyproject.toml constraints.txt | $(STAMPS)/venv
+	$(call install,torch$(comma)cli)
+	@touch $@
+
+$(STAMPS)/test: pyproject.toml constraints.txt | $(STAMPS)/venv
+	$(call install,dev)
+	@touch $(STAMPS)/run $@
+
+sources: $(STAMPS)/run ## link the source files anew if their list changed; the others call it
+	@$(inventory) | cmp -s - $(STAMPS)/sources || { echo 'the list of source files changed: linking anew'; \
+	  rm -rf build/__editable__.*; $(call pip,--no-deps $(editable) .) && $(inventory) > $(STAMPS)/sources; }
+
+comma := ,

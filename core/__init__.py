@@ -1,0 +1,61 @@
+"""zeropower: the Muon optimizer family as pure functions of arrays.
+
+Every function takes arrays of any namespace of the Python Array API and returns the same kind. State goes in and
+comes out; nothing is written in place.
+"""
+
+from zeropower.backend import Backend
+from zeropower.coefficients import TABLES, headroom, output_range, schedule
+from zeropower.decay import weight_decay_for_step
+from zeropower.kernels import GENERIC, Kernels
+from zeropower.layout import IN_OUT, OUT_IN, MatrixLayout
+from zeropower.moments import adaptive_moment
+from zeropower.newton_schulz import gram_ns, ns_iterate, orthogonalize
+from zeropower.recipes import DIALECTS, AdamWRecipe, Dialect, MuonRecipe
+from zeropower.routing import DEFAULT_RULES, ParamInfo, Route, RoutePlan, Rule, route_params
+from zeropower.scaling import lr_scale
+from zeropower.steps import (
+    AdamWState,
+    MuonState,
+    adamw_direction,
+    adamw_step,
+    muon_direction,
+    muon_step,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DEFAULT_RULES",
+    "DIALECTS",
+    "GENERIC",
+    "IN_OUT",
+    "OUT_IN",
+    "TABLES",
+    "AdamWRecipe",
+    "AdamWState",
+    "Backend",
+    "Dialect",
+    "Kernels",
+    "MatrixLayout",
+    "MuonRecipe",
+    "MuonState",
+    "ParamInfo",
+    "Route",
+    "RoutePlan",
+    "Rule",
+    "adamw_direction",
+    "adamw_step",
+    "adaptive_moment",
+    "gram_ns",
+    "headroom",
+    "lr_scale",
+    "muon_direction",
+    "muon_step",
+    "ns_iterate",
+    "orthogonalize",
+    "output_range",
+    "route_params",
+    "schedule",
+    "weight_decay_for_step",
+]

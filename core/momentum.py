@@ -1,0 +1,92 @@
+"""Momentum in its named forms. A buffer of one form is not a buffer of another: they differ by ``1 / (1 - beta)``."""
+
+from typing import Any, Literal, TypeAlias
+
+from zeropower.kernels import Array
+from zeropower.moments import bias_correction
+
+MomentumForm: TypeAlias = Literal["ema", "heavy_ball", "ema_corrected"]
+MOMENTUM_FORMS: tuple[MomentumForm, ...] = ("ema", "heavy_ball", "ema_corrected")
+
+
+def momentum_update(grad: Array, buffer: Array | None, *, beta: float | Array, form: MomentumForm) -> Array:
+    """Return the next momentum buffer.
+
+    * ``"ema"``, ``"ema_corrected"``: ``m <- beta m + (1 - beta) g`` (Keller Jordan's Muon, ``torch.optim.Muon``,
+      optax);
+    * ``"heavy_ball"``: ``m <- beta m + g`` (Polyak; ``torch.optim.SGD``, Moonlight, Dion, burn).
+
+    Parameters
+    ----------
+    grad
+        The gradient, any shape.
+    buffer
+        The momentum so far, like ``grad``; ``None`` at the first step, which is the same as zeros.
+    beta
+        Decay in [0, 1), a number or a 0-d array.
+    form
+        The name of the form.
+
+    Returns
+    -------
+    array
+        The new buffer, like ``grad``.
+    """
+    fresh = grad if form == "heavy_ball" else (1.0 - beta) * grad
+    return fresh if buffer is None else beta * buffer + fresh
+
+
+def momentum_direction(
+    grad: Array,
+    buffer: Array,
+    *,
+    beta: float | Array,
+    form: MomentumForm,
+    nesterov: bool,
+    step: int | Array | None = None,
+    xp: Any = None,
+) -> Array:
+    """Return what the momentum says to follow, from the buffer that already holds this gradient.
+
+    Without Nesterov the buffer, with it one more application of the update: ``beta m + (1 - beta) g`` for ``"ema"``,
+    ``beta m + g`` for ``"heavy_ball"``. ``"ema_corrected"`` divides by the bias: ``m / (1 - beta^t)``, and with
+    Nesterov ``beta m / (1 - beta^(t+1)) + (1 - beta) g / (1 - beta^t)`` (Dozat's NAdam; optax).
+
+    Parameters
+    ----------
+    grad
+        The gradient, any shape.
+    buffer
+        The momentum after :func:`momentum_update`.
+    beta
+        The same decay.
+    form
+        The name of the form.
+    nesterov
+        Whether to look ahead.
+    step
+        1-based count of this update, an int or a 0-d integer array; ``"ema_corrected"`` alone needs it.
+    xp
+        The namespace of the arrays; looked up where it is not given. Give it inside ``torch.compile``.
+
+    Returns
+    -------
+    array
+        Like ``grad``.
+
+    Raises
+    ------
+    ValueError
+        If ``"ema_corrected"`` comes without a step.
+    """
+    if form == "ema_corrected":
+        if step is None:
+            raise ValueError("step=None; accepted with form='ema_corrected': the 1-based count of this update")
+        here = bias_correction(beta, step, xp=xp)
+        if not nesterov:
+            return buffer / here
+        ahead = bias_correction(beta, step + 1, xp=xp)
+        return (beta / ahead) * buffer + ((1.0 - beta) / here) * grad
+    if not nesterov:
+        return buffer
+    return beta * buffer + (grad if form == "heavy_ball" else (1.0 - beta) * grad)

@@ -1,0 +1,174 @@
+"""Where the Gram iteration must restart: found by running both loops, rounded as the compute dtype rounds.
+
+Two facts make a closed formula useless here. Rounding perturbs ``R = x xᵀ`` in proportion to its entries, and the
+momenta of real training are nearly of rank one, so the perturbation of their small singular values is far from
+what a random matrix shows. The model is therefore the iteration itself: on a few fixed matrices with spectra like
+those of momenta, with every product rounded to the compute dtype, the plan with the fewest restarts is chosen whose
+error stays near that of the standard loop in the same arithmetic.
+"""
+
+import math
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from zeropower.coefficients import Triple, apply
+from zeropower.iterations import gram_loop, standard_loop
+from zeropower.kernels import Array, Kernels
+
+MAX_SINGULAR_VALUE_ERROR = 1.25
+"""The greatest error of a singular value over all matrices may exceed the standard loop's by this factor."""
+MAX_MATRIX_ERROR = 2.0
+"""The relative Frobenius error of each matrix may exceed the standard loop's by this factor."""
+
+_GUARD_BITS = 2  # a plan must hold with that much less precision, too
+_EXHAUSTIVE_STEPS = 10  # beyond, only evenly spaced plans are tried: the subsets double with every step
+_SHAPES = ((64, 128), (96, 112))
+_SIGNIFICAND_BITS = {
+    "bfloat16": 8,
+    "float16": 11,
+    "float32": 24,
+    "float64": 24,  # errors are in proportion to the roundoff once it is small, so float32's plan is float64's
+}
+
+
+class _Sample(NamedTuple):
+    matrix: np.ndarray  # (rows, columns), float64, Frobenius norm one
+    left: np.ndarray  # (rows, rows), its singular vectors and values
+    values: np.ndarray
+    right: np.ndarray
+
+
+class _Arithmetic(NamedTuple):
+    """The iteration's inputs and products in one precision, and the error of the standard loop there."""
+
+    kernels: Kernels
+    inputs: list[np.ndarray]
+    error: "_Error"
+
+
+class _Error(NamedTuple):
+    matrix: np.ndarray  # (samples,), relative in Frobenius norm
+    value: float  # the greatest of a singular value of any sample
+
+
+def restarts(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
+    """Return the steps before which the Gram iteration restarts.
+
+    A plan is accepted where it is accurate in the precision of ``dtype`` and still is with one and two bits less:
+    what blows up grows with a high power of the roundoff, so those bits are the distance to the edge. (They also
+    cover larger matrices, whose Gram matrices are perturbed more, in proportion to the root of their size.)
+
+    Parameters
+    ----------
+    triples
+        The quintic of each step.
+    dtype
+        The compute dtype: ``"float64"``, ``"float32"``, ``"float16"`` or ``"bfloat16"``.
+
+    Returns
+    -------
+    tuple of int
+        0-based steps in increasing order. All of ``1 .. steps - 1`` (the standard loop, in effect) where no plan
+        with fewer is as accurate.
+    """
+    return _search(triples, dtype)  # a plain function around the cache: compilers trace caches, with a warning
+
+
+@lru_cache(maxsize=64)
+def _search(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
+    bits = _SIGNIFICAND_BITS[dtype]
+    samples = _samples()
+    with np.errstate(all="ignore"):  # plans that blow up are what this search is for
+        arithmetics = [_arithmetic(triples, samples, b) for b in range(bits, bits - _GUARD_BITS - 1, -1)]
+        for plans in _candidates(len(triples)):
+            excess, plan = min((_excess(plan, triples, samples, arithmetics), plan) for plan in plans)
+            if excess <= 1.0:
+                return plan
+    return tuple(range(1, len(triples)))
+
+
+def _candidates(steps: int) -> Iterator[list[tuple[int, ...]]]:
+    """Yield plans in groups of equal cost, cheapest first."""
+    if steps <= _EXHAUSTIVE_STEPS:
+        for count in range(steps):
+            yield list(combinations(range(1, steps), count))
+    else:
+        for spacing in range(5, 1, -1):
+            yield [tuple(range(spacing, steps, spacing))]
+
+
+def _excess(
+    plan: tuple[int, ...],
+    triples: tuple[Triple, ...],
+    samples: list[_Sample],
+    arithmetics: list[_Arithmetic],
+) -> float:
+    """Return a plan's error in units of what is allowed; at most one is accepted."""
+    worst = 0.0
+    for kernels, inputs, allowed in arithmetics:
+        outputs = [gram_loop(x, triples, plan, normalize="frobenius", kernels=kernels, xp=np) for x in inputs]
+        if not all(np.isfinite(output).all() for output in outputs):
+            return math.inf
+        error = _error(outputs, samples, triples)
+        worst = max(
+            worst,
+            float(np.max(error.matrix / allowed.matrix)) / MAX_MATRIX_ERROR,
+            error.value / (MAX_SINGULAR_VALUE_ERROR * allowed.value),
+        )
+        if worst > 1.0:
+            break
+    return worst
+
+
+def _error(outputs: list[np.ndarray], samples: list[_Sample], triples: tuple[Triple, ...]) -> _Error:
+    matrix: list[float] = []
+    value = 0.0
+    for output, sample in zip(outputs, samples, strict=True):
+        values = apply(triples, sample.values)
+        exact = (sample.left * values) @ sample.right
+        found = np.linalg.svd(output, compute_uv=False)
+        matrix.append(float(np.linalg.norm(output - exact) / np.linalg.norm(exact)))
+        value = max(value, float(np.max(np.abs(found - np.sort(np.abs(values))[::-1]))))
+    return _Error(np.asarray(matrix), value)
+
+
+@lru_cache(maxsize=1)
+def _samples() -> list[_Sample]:
+    """Return fixed matrices as nearly of rank one as momenta are: ‖x‖_F / ‖x‖_2 between 1 and 3."""
+    random = np.random.default_rng(20250101)
+    samples: list[_Sample] = []
+    for rows, columns in _SHAPES:
+        for largest, least in ((3e-1, 1e-3), (5e-2, 1e-7), (5e-1, 3e-2)):
+            frame = random.standard_normal((rows, rows))
+            frame[:, 0] *= np.geomspace(1.0, 1e-2, rows)  # a few neurons carry most of the leading direction
+            left, _ = np.linalg.qr(frame)
+            right, _ = np.linalg.qr(random.standard_normal((columns, rows)))
+            values = np.concatenate([[1.0], np.geomspace(largest, least, rows - 1)])
+            values /= np.linalg.norm(values)
+            samples.append(_Sample((left * values) @ right.T, left, values, right.T))
+    return samples
+
+
+def _arithmetic(triples: tuple[Triple, ...], samples: list[_Sample], bits: int) -> _Arithmetic:
+    """Return products that round each result once to a significand of some bits."""
+
+    # accumulated in float64, so that the plan does not depend on the order in which a machine adds
+    def rounding(x: np.ndarray) -> np.ndarray:  # Veltkamp's splitting: the high part, rounded to nearest
+        shifted = x * float(2 ** (53 - bits) + 1)
+        return shifted - (shifted - x)
+
+    def gram(x: Array, /) -> Array:
+        return rounding(x @ x.mT)
+
+    def muladd(a: Array, b: Array, c: Array | None = None, /, *, alpha: float = 1.0, beta: float = 1.0) -> Array:
+        product = alpha * (a @ b)
+        return rounding(product if c is None else product + beta * c)
+
+    kernels = Kernels(gram, muladd, muladd)
+    inputs = [rounding(sample.matrix) for sample in samples]
+    outputs = [standard_loop(x, triples, normalize="frobenius", kernels=kernels, xp=np) for x in inputs]
+    return _Arithmetic(kernels, inputs, _error(outputs, samples, triples))

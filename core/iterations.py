@@ -38,6 +38,8 @@ def standard_loop(
     array
         Like ``x``.
     """
+    if not triples:
+        return _precondition_alone(x, normalize, kernels, xp)
     for step, (a, b, c) in enumerate(triples):
         gram = _gram(x, kernels)
         if step == 0:
@@ -81,7 +83,7 @@ def gram_loop(
         Like ``x``.
     """
     if not triples:
-        return x
+        return _precondition_alone(x, normalize, kernels, xp)
     bounds = [0, *sorted(restarts), len(triples)]
     for start, stop in pairwise(bounds):
         gram = _gram(x, kernels)
@@ -126,6 +128,10 @@ def _precondition(x: Array, gram: Array, how: Normalization, xp: Array) -> tuple
         return precondition(x, gram, how, xp=xp)
     transposed, gram = precondition(x.mT, gram, how, xp=xp)
     return transposed.mT, gram
+
+
+def _precondition_alone(x: Array, how: Normalization, kernels: Kernels, xp: Array) -> Array:
+    return x if how == "frobenius" else _precondition(x, _gram(x, kernels), how, xp)[0]
 
 
 def _plus_identity(z: Array, a: float, xp: Array) -> Array:

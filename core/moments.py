@@ -90,12 +90,18 @@ def adaptive_moment(
         raise ValueError("moment_1 and moment_2: one is None; accepted: both None (the first step) or both arrays")
     if isinstance(step, int) and step < 1:
         raise ValueError(f"step={step} is out of range; accepted: the 1-based count of this update")
+    xp = array_namespace(grad) if xp is None else xp
     first, second = (1.0 - beta_1) * grad, (1.0 - beta_2) * (grad * grad)
     if moment_1 is not None and moment_2 is not None:
         first, second = beta_1 * moment_1 + first, beta_2 * moment_2 + second
-    corrected = second / bias_correction(beta_2, step, xp=xp)
-    direction = first / bias_correction(beta_1, step, xp=xp) / (corrected**0.5 + eps)
+    corrected = second / in_dtype(bias_correction(beta_2, step, xp=xp), second, xp)
+    direction = first / in_dtype(bias_correction(beta_1, step, xp=xp), first, xp) / (corrected**0.5 + eps)
     return direction, first, second
+
+
+def in_dtype(scalar: float | Array, x: Array, xp: Any) -> float | Array:
+    """Return a scalar that leaves ``x`` its dtype: in NumPy a float64 that is no Python number widens float32."""
+    return xp.asarray(scalar, dtype=x.dtype) if hasattr(scalar, "dtype") else scalar
 
 
 def real_dtype(xp: Any) -> Any:

@@ -2,8 +2,10 @@
 
 from typing import Any, Literal, TypeAlias
 
+from array_api_compat import array_namespace
+
 from zeropower.kernels import Array
-from zeropower.moments import bias_correction
+from zeropower.moments import bias_correction, in_dtype
 
 MomentumForm: TypeAlias = Literal["ema", "heavy_ball", "ema_corrected"]
 MOMENTUM_FORMS: tuple[MomentumForm, ...] = ("ema", "heavy_ball", "ema_corrected")
@@ -82,10 +84,11 @@ def momentum_direction(
     if form == "ema_corrected":
         if step is None:
             raise ValueError("step=None; accepted with form='ema_corrected': the 1-based count of this update")
-        here = bias_correction(beta, step, xp=xp)
+        xp = array_namespace(grad) if xp is None else xp
+        here = in_dtype(bias_correction(beta, step, xp=xp), buffer, xp)
         if not nesterov:
             return buffer / here
-        ahead = bias_correction(beta, step + 1, xp=xp)
+        ahead = in_dtype(bias_correction(beta, step + 1, xp=xp), buffer, xp)
         return (beta / ahead) * buffer + ((1.0 - beta) / here) * grad
     if not nesterov:
         return buffer

@@ -268,7 +268,7 @@ def resolve_dtype(wanted: Array | str | None, own: Array, xp: Array) -> Array:
     if isinstance(wanted, str):
         require_choice("compute_dtype", wanted, ("float64", "float32", "float16", "bfloat16"))
         found = getattr(xp, wanted, None)
-        if found is None:
+        if found is None or (wanted == "float64" and not _has_float64(xp)):
             raise ValueError(f"compute_dtype={wanted!r} does not exist in {xp.__name__}")
         return found
     if not xp.isdtype(wanted, "real floating"):
@@ -276,9 +276,15 @@ def resolve_dtype(wanted: Array | str | None, own: Array, xp: Array) -> Array:
     return wanted
 
 
+def _has_float64(xp: Array) -> bool:
+    """Tell whether the namespace computes in float64; without ``jax_enable_x64`` JAX has the name alone."""
+    return "float64" in xp.__array_namespace_info__().dtypes(kind="real floating")
+
+
 def dtype_name(dtype: Array) -> str:
-    """Return the plain name of a dtype: ``"float32"`` for ``torch.float32``, ``numpy.dtype("float32")`` and so on."""
-    return str(getattr(dtype, "name", dtype)).rpartition(".")[-1]
+    """Return the plain name of a dtype: ``"float32"`` for ``torch.float32``, ``numpy.float32`` and so on."""
+    name = getattr(dtype, "name", None) or getattr(dtype, "__name__", None) or str(dtype)
+    return name.rpartition(".")[-1]
 
 
 def _resolve_restarts(restarts: Restarts, coefficients: Coefficients, steps: int, dtype: str) -> tuple[int, ...]:

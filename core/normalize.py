@@ -46,10 +46,10 @@ def frobenius(x: Array, *, eps: float | None, eps_mode: EpsMode, xp: Array) -> A
     largest = _one_where_zero(largest, xp)
     x = x / largest
     norm = xp.sqrt(xp.sum(x * x, axis=(-2, -1), keepdims=True))
-    if eps is None:
-        return x / _one_where_zero(norm, xp)
-    relative_eps = eps / largest
-    return x / (xp.maximum(norm, relative_eps) if eps_mode == "clamp" else norm + relative_eps)
+    if eps is not None:
+        relative_eps = eps / largest
+        norm = xp.maximum(norm, relative_eps) if eps_mode == "clamp" else norm + relative_eps
+    return x / _one_where_zero(norm, xp)
 
 
 def precondition(x: Array, gram: Array, how: Normalization, *, xp: Array) -> tuple[Array, Array]:

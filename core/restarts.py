@@ -43,16 +43,12 @@ class _Sample(NamedTuple):
 
 
 class _Arithmetic(NamedTuple):
-    """The iteration's inputs and products in one precision, and the error of the standard loop there."""
+    """The iteration's inputs and products in one precision, and the errors of the standard loop there."""
 
     kernels: Kernels
     inputs: list[np.ndarray]
-    error: "_Error"
-
-
-class _Error(NamedTuple):
-    matrix: np.ndarray  # (samples,), relative in Frobenius norm
-    value: float  # the greatest of a singular value of any sample
+    matrix_errors: np.ndarray
+    value_error: float
 
 
 def restarts(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
@@ -83,7 +79,7 @@ def _search(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
     bits = _SIGNIFICAND_BITS[dtype]
     samples = _samples()
     with np.errstate(all="ignore"):  # plans that blow up are what this search is for
-        arithmetics = [_arithmetic(triples, samples, b) for b in range(bits, bits - _GUARD_BITS - 1, -1)]
+        arithmetics = [_arithmetic(triples, samples, b) for b in range(bits - _GUARD_BITS, bits + 1)]
         for plans in _candidates(len(triples)):
             excess, plan = min((_excess(plan, triples, samples, arithmetics), plan) for plan in plans)
             if excess <= 1.0:
@@ -109,31 +105,35 @@ def _excess(
 ) -> float:
     """Return a plan's error in units of what is allowed; at most one is accepted."""
     worst = 0.0
-    for kernels, inputs, allowed in arithmetics:
-        outputs = [gram_loop(x, triples, plan, normalize="frobenius", kernels=kernels, xp=np) for x in inputs]
-        if not all(np.isfinite(output).all() for output in outputs):
+    for arithmetic in arithmetics:  # the coarsest first: it tells most plans off
+        outputs = [
+            gram_loop(x, triples, plan, normalize="frobenius", kernels=arithmetic.kernels, xp=np)
+            for x in arithmetic.inputs
+        ]
+        ratios = _matrix_errors(outputs, samples, triples) / arithmetic.matrix_errors / MAX_MATRIX_ERROR
+        if not np.all(ratios <= 1.0):  # not finite, perhaps
             return math.inf
-        error = _error(outputs, samples, triples)
-        worst = max(
-            worst,
-            float(np.max(error.matrix / allowed.matrix)) / MAX_MATRIX_ERROR,
-            error.value / (MAX_SINGULAR_VALUE_ERROR * allowed.value),
-        )
-        if worst > 1.0:
-            break
+        ratio = _value_error(outputs, samples, triples) / arithmetic.value_error / MAX_SINGULAR_VALUE_ERROR
+        worst = max(worst, float(np.max(ratios)), ratio)
     return worst
 
 
-def _error(outputs: list[np.ndarray], samples: list[_Sample], triples: tuple[Triple, ...]) -> _Error:
-    matrix: list[float] = []
-    value = 0.0
+def _matrix_errors(outputs: list[np.ndarray], samples: list[_Sample], triples: tuple[Triple, ...]) -> np.ndarray:
+    """Return the relative Frobenius error of each sample."""
+    exact = [(sample.left * apply(triples, sample.values)) @ sample.right for sample in samples]
+    errors = [np.linalg.norm(y - target) / np.linalg.norm(target) for y, target in zip(outputs, exact, strict=True)]
+    return np.asarray(errors)
+
+
+def _value_error(outputs: list[np.ndarray], samples: list[_Sample], triples: tuple[Triple, ...]) -> float:
+    """Return the greatest error of a singular value of any sample."""
+    errors: list[float] = []
     for output, sample in zip(outputs, samples, strict=True):
-        values = apply(triples, sample.values)
-        exact = (sample.left * values) @ sample.right
-        found = np.linalg.svd(output, compute_uv=False)
-        matrix.append(float(np.linalg.norm(output - exact) / np.linalg.norm(exact)))
-        value = max(value, float(np.max(np.abs(found - np.sort(np.abs(values))[::-1]))))
-    return _Error(np.asarray(matrix), value)
+        if not np.isfinite(output).all():
+            return math.inf
+        expected = np.sort(np.abs(apply(triples, sample.values)))[::-1]
+        errors.append(float(np.max(np.abs(np.linalg.svd(output, compute_uv=False) - expected))))
+    return max(errors)
 
 
 @lru_cache(maxsize=1)
@@ -171,4 +171,5 @@ def _arithmetic(triples: tuple[Triple, ...], samples: list[_Sample], bits: int) 
     kernels = Kernels(gram, muladd, muladd)
     inputs = [rounding(sample.matrix) for sample in samples]
     outputs = [standard_loop(x, triples, normalize="frobenius", kernels=kernels, xp=np) for x in inputs]
-    return _Arithmetic(kernels, inputs, _error(outputs, samples, triples))
+    matrix_errors = _matrix_errors(outputs, samples, triples)
+    return _Arithmetic(kernels, inputs, matrix_errors, _value_error(outputs, samples, triples))

@@ -28,15 +28,15 @@ class MatrixLayout:
     def fans(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Return ``(fan_out, fan_in)`` of a shape: the sizes of the two sides of each matrix."""
         _, fan_out, fan_in = self._axes(shape)
-        return math.prod(shape[a] for a in fan_out), math.prod(shape[a] for a in fan_in)
+        return math.prod([shape[a] for a in fan_out]), math.prod([shape[a] for a in fan_in])
 
     def matrix_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape (batch, rows, columns) of the view."""
         batch, rows, columns = self._order(shape)
         return (
-            math.prod(shape[a] for a in batch),
-            math.prod(shape[a] for a in rows),
-            math.prod(shape[a] for a in columns),
+            math.prod([shape[a] for a in batch]),
+            math.prod([shape[a] for a in rows]),
+            math.prod([shape[a] for a in columns]),
         )
 
     def to_matrices(self, x: Array, xp: Array) -> Array:

@@ -1,0 +1,86 @@
+"""Builders of the jax optimizers in `zeropower.cli.optimizers`."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+from numpy.typing import NDArray
+from optax.contrib import MuonDimensionNumbers
+
+from zeropower.jax import bitnet_adamw, muon_adamw
+
+from .optimizers import Settings
+
+__all__ = ["BUILDERS"]
+
+BETA_2: Final = 0.95  # of AdamW; the usual choice for language models
+MOMENTUM: Final = 0.9  # of plain gradient descent
+UPDATE_RMS: Final = 0.2  # of Muon's update, that of AdamW's (arXiv:2502.16982, section 2.2)
+
+Factors = NDArray[np.float64]  # of the learning rate, one for each step
+
+
+def _schedule(lr: float, factors: Factors) -> Callable[[Any], Array]:
+    table = (lr * factors).astype(np.float32)
+    return lambda count: jnp.asarray(table)[count]
+
+
+def _adamw(settings: Settings, factors: Factors) -> optax.GradientTransformation:
+    return optax.adamw(_schedule(settings.lr, factors), b2=BETA_2, weight_decay=settings.weight_decay)
+
+
+def _muon_adamw(settings: Settings, factors: Factors) -> optax.GradientTransformation:
+    return muon_adamw(
+        _schedule(settings.lr, factors),
+        weight_decay=settings.weight_decay,
+        adamw_args={"learning_rate": _schedule(_adamw_lr(settings), factors)},
+    )
+
+
+def _bitnet_adamw(settings: Settings, factors: Factors) -> optax.GradientTransformation:
+    return bitnet_adamw(_schedule(settings.lr, factors), weight_decay=settings.weight_decay, total_steps=len(factors))
+
+
+def _optax_muon(settings: Settings, factors: Factors) -> optax.GradientTransformation:
+    return optax.contrib.muon(
+        _schedule(settings.lr, factors),
+        weight_decay=settings.weight_decay,
+        adam_b2=BETA_2,
+        adam_weight_decay=settings.weight_decay,
+        adam_learning_rate=_schedule(_adamw_lr(settings), factors),
+        muon_weight_dimension_numbers=_hidden_matrices,
+        consistent_rms=UPDATE_RMS,
+    )
+
+
+def _sgd(settings: Settings, factors: Factors) -> optax.GradientTransformation:
+    return optax.chain(
+        optax.add_decayed_weights(settings.weight_decay),
+        optax.sgd(_schedule(settings.lr, factors), momentum=MOMENTUM, nesterov=True),
+    )
+
+
+def _hidden_matrices(params: Any) -> Any:
+    def dimensions(path: Any, leaf: Array) -> MuonDimensionNumbers | None:
+        outer = leaf.ndim != 2 or path[0].key in {"embed", "head"}
+        return None if outer else MuonDimensionNumbers()
+
+    return jax.tree_util.tree_map_with_path(dimensions, params)
+
+
+def _adamw_lr(settings: Settings) -> float:
+    assert settings.adamw_lr is not None  # the table gives it one
+    return settings.adamw_lr
+
+
+BUILDERS: Final[Mapping[str, Callable[[Settings, Factors], optax.GradientTransformation]]] = {
+    "adamw": _adamw,
+    "muon_adamw": _muon_adamw,
+    "bitnet_adamw": _bitnet_adamw,
+    "optax_muon": _optax_muon,
+    "sgd": _sgd,
+}

@@ -1,0 +1,70 @@
+"""Builders of the torch optimizers in `zeropower.cli.optimizers`."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+
+from zeropower.torch import BitNetAdamW, MuonAdamW
+
+from .optimizers import Settings
+
+__all__ = ["BUILDERS"]
+
+BETAS: Final = (0.9, 0.95)  # of AdamW; the usual choice for language models
+MOMENTUM: Final = 0.9  # of plain gradient descent
+
+
+def _adamw(model: nn.Module, settings: Settings, steps: int) -> list[Optimizer]:
+    return [_peer_adamw(list(model.parameters()), settings.lr, settings.weight_decay)]
+
+
+def _muon_adamw(model: nn.Module, settings: Settings, steps: int) -> list[Optimizer]:
+    adamw = {"lr": settings.adamw_lr, "weight_decay": settings.weight_decay}
+    return [MuonAdamW(model, lr=settings.lr, weight_decay=settings.weight_decay, adamw_args=adamw)]
+
+
+def _bitnet_adamw(model: nn.Module, settings: Settings, steps: int) -> list[Optimizer]:
+    adamw = BitNetAdamW(model.parameters(), lr=settings.lr, weight_decay=settings.weight_decay, total_steps=steps)
+    return [adamw]
+
+
+def _torch_muon(model: nn.Module, settings: Settings, steps: int) -> list[Optimizer]:
+    hidden: list[nn.Parameter] = []
+    rest: list[nn.Parameter] = []
+    for name, weight in model.named_parameters():
+        outer = weight.ndim != 2 or name.startswith(("embed.", "head."))
+        (rest if outer else hidden).append(weight)
+    muon = torch.optim.Muon(hidden, lr=settings.lr, weight_decay=settings.weight_decay, adjust_lr_fn="match_rms_adamw")
+    assert settings.adamw_lr is not None  # the table gives it one
+    return [muon, _peer_adamw(rest, settings.adamw_lr, settings.weight_decay)]
+
+
+def _sgd(model: nn.Module, settings: Settings, steps: int) -> list[Optimizer]:
+    return [
+        torch.optim.SGD(
+            model.parameters(),
+            lr=settings.lr,
+            momentum=MOMENTUM,
+            nesterov=True,
+            weight_decay=settings.weight_decay,
+        )
+    ]
+
+
+def _peer_adamw(weights: list[nn.Parameter], lr: float, weight_decay: float) -> Optimizer:
+    # fused is torch's fastest form on a CPU: the baseline gets it
+    return torch.optim.AdamW(weights, lr=lr, betas=BETAS, weight_decay=weight_decay, fused=True)
+
+
+Builder = Callable[[nn.Module, Settings, int], list[Optimizer]]  # the last: steps of the run
+
+BUILDERS: Final[Mapping[str, Builder]] = {
+    "adamw": _adamw,
+    "muon_adamw": _muon_adamw,
+    "bitnet_adamw": _bitnet_adamw,
+    "torch_muon": _torch_muon,
+    "sgd": _sgd,
+}

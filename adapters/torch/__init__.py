@@ -1,0 +1,14 @@
+"""zeropower for PyTorch: Muon, AdamW with scheduled decay, and the hybrid of both."""
+
+import torch as _torch
+
+from zeropower import restarts as _restarts
+
+from .adamw import BitNetAdamW
+from .hybrid import MuonAdamW, get_params_for_muon
+from .muon import Muon
+
+__all__ = ["BitNetAdamW", "Muon", "MuonAdamW", "get_params_for_muon"]
+
+# It searches with numpy, on static facts alone: torch.compile shall call it rather than trace it.
+_torch.compiler.assume_constant_result(_restarts.restarts)

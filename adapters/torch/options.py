@@ -1,0 +1,220 @@
+"""Options of parameter groups: what is given, what the dialect says, and recipes made of both.
+
+A parameter group is a plain dictionary, so that it can be saved, scheduled and edited by hand. It is therefore read
+and checked anew at every step; the recipes behind equal groups are the same cached values.
+"""
+
+import inspect
+import math
+import re
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from dataclasses import fields
+from enum import Enum
+from functools import lru_cache
+from typing import Any, Final, TypeAlias, cast
+
+import torch
+from torch import Tensor
+
+from zeropower import TABLES, MatrixLayout, MuonRecipe
+from zeropower.checks import require_choice, require_number
+from zeropower.newton_schulz import dtype_name
+from zeropower.recipes import DtypeName
+
+Group: TypeAlias = dict[str, Any]
+Number: TypeAlias = float | Tensor
+Names: TypeAlias = Mapping[str, str]
+
+RECIPE_FIELDS: Final = tuple(field.name for field in fields(MuonRecipe))
+_DTYPES: Final = ("float64", "float32", "float16", "bfloat16")
+
+TORCH_NAMES: Final[Names] = {"coefficients": "ns_coefficients", "steps": "ns_steps", "scale": "adjust_lr_fn"}
+"""What ``torch.optim.Muon`` calls the fields of a recipe; the others have the same name there, or none."""
+
+
+class Unset(Enum):
+    """The type of :data:`FROM_DIALECT`."""
+
+    FROM_DIALECT = "from the dialect"
+
+    def __repr__(self) -> str:
+        return f"<{self.value}>"
+
+
+FROM_DIALECT: Final = Unset.FROM_DIALECT
+"""Default of an argument that the dialect decides."""
+
+
+def given(**arguments: Any) -> dict[str, Any]:
+    """Return the arguments that were given."""
+    return {name: value for name, value in arguments.items() if value is not FROM_DIALECT}
+
+
+def refuse_unknown(cls: type, unknown: Mapping[str, object]) -> None:
+    """Refuse keyword arguments that a constructor does not have.
+
+    Parameters
+    ----------
+    cls
+        The class.
+    unknown
+        What its ``**`` argument collected.
+
+    Raises
+    ------
+    TypeError
+        If there is one.
+    """
+    parameters = inspect.signature(cls).parameters.values()
+    accepted = [p.name for p in parameters if p.kind is not p.VAR_KEYWORD]
+    for name, value in unknown.items():
+        raise TypeError(f"{name}={value!r} is no argument of {cls.__name__}; accepted: {', '.join(accepted)}")
+
+
+def to_number(value: Any) -> Any:
+    """Return the value of a tensor of one element, on any device; anything else as it is."""
+    return value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
+
+
+def read_number(name: str, value: object, *, below: float = math.inf) -> float:
+    """Return an option as a Python float.
+
+    Parameters
+    ----------
+    name
+        How the user calls it.
+    value
+        A number of at least 0, or a tensor of one element on any device.
+    below
+        What it must stay below.
+
+    Returns
+    -------
+    float
+        Its value. An error names what is not accepted.
+    """
+    value = to_number(value)
+    require_number(name, value, low=0.0, high=below, high_open=True)
+    return float(cast("float", value))
+
+
+def read_dtype(name: str, value: object) -> DtypeName | None:
+    """Return the name of a dtype that was given by name or as ``torch.dtype``; ``None`` stays.
+
+    Parameters
+    ----------
+    name
+        How the user calls the option.
+    value
+        What was given.
+
+    Returns
+    -------
+    str or None
+        ``"float64"``, ``"float32"``, ``"float16"`` or ``"bfloat16"``.
+
+    Raises
+    ------
+    ValueError
+        If it is anything else.
+    """
+    if value is None:
+        return None
+    found = dtype_name(value) if isinstance(value, torch.dtype) else value
+    require_choice(name, found, _DTYPES)
+    return cast("DtypeName", found)
+
+
+def layout_to_plain(layout: MatrixLayout | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return a layout as tuples, which a checkpoint can hold."""
+    return None if layout is None else (layout.fan_out, layout.fan_in)
+
+
+def layout_from_plain(plain: Any) -> MatrixLayout | None:
+    """Return the layout that :func:`layout_to_plain` took apart; one that is whole stays."""
+    if plain is None or isinstance(plain, MatrixLayout):
+        return plain
+    return MatrixLayout(tuple(plain[0]), tuple(plain[1]))
+
+
+def recipe_to_group(recipe: MuonRecipe, names: Names) -> Group:
+    """Return a recipe as options of a parameter group.
+
+    Parameters
+    ----------
+    recipe
+        The recipe.
+    names
+        How the group calls the fields.
+
+    Returns
+    -------
+    dict
+        Plain values. The recipe's compute dtype is a wish, ``preferred_dtype``; ``compute_dtype`` is an order, and
+        stays empty here. With an ``adjust_lr_fn``, which is empty unless given, ``scale`` is what it falls back on.
+    """
+    group: Group = {names.get(field, field): getattr(recipe, field) for field in RECIPE_FIELDS}
+    coefficients = names.get("coefficients", "coefficients")
+    group[coefficients] = _as_triple(recipe.coefficients)
+    group |= {"preferred_dtype": recipe.compute_dtype, "compute_dtype": None, "scale": recipe.scale}
+    if "scale" in names:
+        group[names["scale"]] = None
+    return group
+
+
+def recipe_from_group(group: Mapping[str, Any], names: Names) -> MuonRecipe:
+    """Return the recipe that a parameter group describes, but for its momentum, which may change with every step.
+
+    Parameters
+    ----------
+    group
+        The group.
+    names
+        How it calls the fields.
+
+    Returns
+    -------
+    MuonRecipe
+        The same object for equal options.
+
+    Raises
+    ------
+    ValueError
+        If an option is not accepted.
+    TypeError
+        If an option has the wrong type.
+    """
+    options = {field: group[names.get(field, field)] for field in RECIPE_FIELDS if field != "momentum"}
+    options["scale"] = group["scale"] if options["scale"] is None else options["scale"]
+    options["compute_dtype"] = group["preferred_dtype"]
+    with renamed(names):
+        return _muon_recipe(**{field: _frozen(value) for field, value in options.items()})
+
+
+@lru_cache(maxsize=256)
+def _muon_recipe(**options: Any) -> MuonRecipe:
+    return MuonRecipe(**options)
+
+
+@contextmanager
+def renamed(names: Names) -> Generator[None]:
+    """Let errors of the core, which begin with the name of a field, begin with the user's name for it."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        message = re.sub(r"^\w+", lambda match: names.get(match[0], match[0]), str(error))
+        raise type(error)(message) from None
+
+
+def _as_triple(coefficients: Any) -> Any:
+    """Return a table of one line as that line, the form in which ``torch.optim.Muon`` has it."""
+    table = TABLES[coefficients] if isinstance(coefficients, str) else coefficients
+    return table[0] if len(table) == 1 else coefficients
+
+
+def _frozen(value: Any) -> Any:
+    """Return lists and arrays as tuples, so that a recipe can be looked up by its options."""
+    if not isinstance(value, str) and hasattr(value, "tolist"):
+        value = value.tolist()
+    return tuple(map(_frozen, cast("list[Any]", value))) if isinstance(value, list | tuple) else value

@@ -1,0 +1,89 @@
+"""The two-stage weight decay against its table."""
+
+import numpy as np
+import pytest
+
+from zeropower import weight_decay_for_step
+from zeropower.conformance.check import EAGER, REPRESENTATIVE, check
+from zeropower.conformance.tolerances import UNIT_ROUNDOFF
+
+TOLERANCE = 1e-7  # of the table; float64 agrees to a few units of roundoff, float32 to one
+
+# (initial, final, second_stage_start, total_steps) -> value by step, in exact arithmetic. Where the second stage
+# starts is rounded half away from zero, which the totals 2, 6 and 10 and the quarter of 11 tell from half to even.
+TABLE = {
+    (0.1, 0.0, 0.5, 10): {
+        **dict.fromkeys(range(7), 0.1), 7: 0.075, 8: 0.05, 9: 0.025, 10: 0.0, 11: 0.0, 12: 0.0,
+    },
+    (0.1, 0.0, 0.5, 2): {1: 0.1, 2: 0.1, 3: 0.1},
+    (0.1, 0.0, 0.5, 4): {1: 0.1, 2: 0.1, 3: 0.1, 4: 0.0},
+    (0.1, 0.0, 0.5, 6): {1: 0.1, 2: 0.1, 3: 0.1, 4: 0.1, 5: 0.05, 6: 0.0},
+    (0.1, 0.01, 0.5, 10): {7: 0.0775, 10: 0.01},
+    (0.1, 0.2, 0.5, 10): {6: 0.1, 10: 0.2},
+    (0.1, 0.0, 0.0, 5): {1: 0.1, 2: 0.075, 5: 0.0},
+    (0.1, 0.0, 1.0, 5): {1: 0.1, 5: 0.1},
+    (0.1, 0.0, 7.0, 5): {1: 0.1, 5: 0.1},
+    (0.1, 0.0, -3.0, 5): {1: 0.1, 2: 0.075, 5: 0.0},
+    (0.1, 0.0, 0.5, 1): {0: 0.1, 1: 0.1, 5: 0.1},
+    (0.1, 0.0, 0.5, 0): {0: 0.1, 1: 0.1, 5: 0.1},
+    (0.1, 0.1, 0.5, 100): {1: 0.1, 90: 0.1, 100: 0.1},
+    (0.1, 0.0, 0.5, 101): {51: 0.1, 52: 0.098, 101: 0.0},
+    (0.1, 0.0, 0.25, 11): {4: 0.1, 5: 0.0857142857, 11: 0.0},
+    # beyond 2^24, where float32 cannot count: the second stage starts at step 10_000_002
+    (0.1, 0.0, 0.5, 20_000_002): {10_000_002: 0.1, 15_000_002: 0.05, 20_000_002: 0.0},
+}  # fmt: skip
+
+
+@check("weight_decay")
+@EAGER
+@pytest.mark.parametrize("arguments", list(TABLE), ids=str)
+def test_table_with_python_steps(backend, xp, arguments):
+    for step, value in TABLE[arguments].items():
+        ours = weight_decay_for_step(*arguments, step)
+        assert isinstance(ours, float)
+        assert abs(ours - value) <= TOLERANCE, f"step {step}"
+
+
+@check("weight_decay")
+@pytest.mark.parametrize("arguments", [pytest.param(a, marks=REPRESENTATIVE if i == 0 else ()) for i, a in enumerate(TABLE)], ids=str)
+def test_table_with_array_steps(backend, transform, xp, arguments):
+    def run(step):
+        return weight_decay_for_step(*arguments, step, xp=xp)
+
+    traced = transform(run)
+    for step, value in TABLE[arguments].items():
+        ours = traced(xp.asarray(step, dtype=xp.int32))
+        assert ours.shape == ()
+        assert abs(float(backend.to_numpy(ours)) - value) <= TOLERANCE, f"step {step}"
+    if transform.traces:
+        assert traced.compilations(xp.asarray(3, dtype=xp.int32)) == 0
+
+
+@check("weight_decay")
+@EAGER
+@pytest.mark.parametrize("start", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("final", [0.0, 0.05, 0.3])
+def test_decay_is_monotone_between_its_ends(backend, start, final):
+    values = [weight_decay_for_step(0.1, final, start, 37, step) for step in range(40)]
+    changes = np.diff(values)
+    assert np.all(changes <= 0) or np.all(changes >= 0)
+    roundoff = 4 * UNIT_ROUNDOFF["float64"]
+    assert min(0.1, final) - roundoff <= min(values) <= max(values) <= max(0.1, final) + roundoff
+
+
+@check("weight_decay")
+@EAGER
+@pytest.mark.parametrize(
+    ("argument", "value", "error"),
+    [
+        ("initial", np.nan, ValueError),
+        ("final", np.inf, ValueError),
+        ("second_stage_start", np.nan, ValueError),
+        ("total_steps", -1, ValueError),
+        ("total_steps", 10.0, TypeError),
+    ],
+)
+def test_wrong_schedule_is_named(backend, argument, value, error):
+    arguments = {"initial": 0.1, "final": 0.0, "second_stage_start": 0.5, "total_steps": 10, argument: value}
+    with pytest.raises(error, match=f"^{argument}="):
+        weight_decay_for_step(**arguments, step=1)

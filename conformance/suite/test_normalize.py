@@ -1,0 +1,107 @@
+"""Normalisation: no scale is special, and neither zero nor the edges of a dtype are."""
+
+import numpy as np
+import pytest
+
+from zeropower import gram_ns, ns_iterate
+from zeropower.conformance import tolerances
+from zeropower.conformance.check import EAGER, check
+from zeropower.conformance.laws import (
+    ITERATIONS,
+    NORMALIZATIONS,
+    assert_orthogonalized,
+    assert_same,
+    options_of,
+    restarts_of,
+    rounded,
+)
+from zeropower.conformance.oracles import matrices, normalized, orthogonalized, quintics
+
+KELLER = quintics("keller", 5)
+
+
+@check("normalize")
+@NORMALIZATIONS
+@pytest.mark.parametrize("function", [ns_iterate, gram_ns], ids=lambda function: function.__name__)
+def test_no_step_leaves_the_normalised_matrix(backend, transform, dtype, xp, function, normalize):
+    x, array = rounded(matrices((2, 6, 10)) * np.array([1.0, 3.0])[:, None, None], backend, dtype)
+    y = backend.to_numpy(transform(function, steps=0, normalize=normalize, xp=xp)(array))
+    bounds = tolerances.iteration(x, (), dtype, normalize=normalize)
+    assert np.all(tolerances.matrix_errors(y, normalized(x, normalize)) <= bounds)
+
+
+# ---- scale ----
+
+# Powers of two that keep elements in [1/4, 1] normal, and other scales up to the edges of the dtype.
+POWERS = {"float64": (-1000, 1000), "float32": (-120, 120), "bfloat16": (-120, 120), "float16": (-12, 15)}
+SCALES = {"float64": (1e-300, 1e300), "float32": (1e-30, 1e30), "bfloat16": (1e-30, 1e30), "float16": (2.5e-4, 6.5e4)}
+
+
+@check()
+@ITERATIONS
+@NORMALIZATIONS
+def test_scale_makes_no_difference(backend, transform, dtype, xp, function, normalize):
+    random = np.random.default_rng(0)
+    x, array = rounded(random.uniform(0.25, 1.0, (3, 6, 10)) * random.choice([-1.0, 1.0], (3, 6, 10)), backend, dtype)
+    run = transform(function, normalize=normalize, xp=xp, **options_of(function))
+    y = backend.to_numpy(run(array))
+    for power in POWERS[dtype]:
+        assert np.array_equal(backend.to_numpy(run(backend.from_numpy(np.ldexp(x, power), dtype))), y)
+    for scale in SCALES[dtype]:
+        z = backend.to_numpy(run(backend.from_numpy(x * scale, dtype)))
+        assert_same(z, y, x, dtype, function=function, normalize=normalize)
+
+
+@check(dtypes=("float16",))
+@ITERATIONS
+@pytest.mark.parametrize("scale", [2.0**-24, 2.0**12], ids=["subnormal", "huge"])
+def test_norm_of_float16_neither_underflows_nor_overflows(backend, transform, dtype, xp, function, scale):
+    random = np.random.default_rng(0)
+    x = random.integers(1, 8, (6, 20)) * random.choice([-1.0, 1.0], (6, 20)) * scale
+    x, array = rounded(x, backend, dtype)
+    assert np.linalg.norm(x) > 65504 or np.linalg.norm(x) ** 2 < 2.0**-24  # the point: float16 cannot hold it
+    y = backend.to_numpy(transform(function, xp=xp, **options_of(function))(array))
+    assert_orthogonalized(y, x, KELLER, dtype, restarts=restarts_of(function))
+
+
+# ---- zero and nothing ----
+
+
+@check()
+@ITERATIONS
+@NORMALIZATIONS
+def test_zero_gives_zero(backend, transform, dtype, xp, function, normalize):
+    x, array = rounded(matrices((3, 6, 10)) * np.array([1.0, 0.0, 1.0])[:, None, None], backend, dtype)
+    y = backend.to_numpy(transform(function, normalize=normalize, xp=xp, **options_of(function))(array))
+    assert not y[1].any()
+    others = [0, 2]
+    assert_orthogonalized(y[others], x[others], KELLER, dtype, normalize=normalize, restarts=restarts_of(function))
+
+
+@check()
+@ITERATIONS
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0), (0, 0), (3, 0, 4), (0, 3, 4)], ids=str)
+@pytest.mark.parametrize("normalize", ["frobenius", pytest.param("aol", marks=EAGER)])
+def test_empty_stays_empty(backend, transform, xp, function, shape, normalize):
+    array = backend.from_numpy(np.zeros(shape), "float32")
+    y = transform(function, normalize=normalize, xp=xp, **options_of(function))(array)
+    assert backend.to_numpy(y).shape == shape
+    assert y.dtype == array.dtype
+
+
+# ---- eps ----
+
+
+@check()
+@EAGER
+@ITERATIONS
+@pytest.mark.parametrize("eps_mode", ["clamp", "add"])
+@pytest.mark.parametrize("eps", [0.0, 1e-2, 3.0])
+def test_eps_is_a_floor_or_an_addend_of_the_norm(backend, dtype, xp, function, eps, eps_mode):
+    scales = np.array([1.0, 1e-2, 0.0])[:, None, None]  # norms above, below, and at nothing
+    x, array = rounded(matrices((3, 6, 10)) * scales, backend, dtype)
+    y = backend.to_numpy(function(array, eps=eps, eps_mode=eps_mode, xp=xp, **options_of(function)))
+    exact = orthogonalized(x, KELLER, eps=eps, eps_mode=eps_mode)
+    bounds = tolerances.iteration(x, KELLER, dtype, eps=eps, eps_mode=eps_mode, restarts=restarts_of(function))
+    assert not y[2].any()
+    assert np.all(tolerances.matrix_errors(y, exact) <= bounds)

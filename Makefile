@@ -7,6 +7,8 @@ PIP_ARGS ?=
 DEMO_ARGS ?=
 # Passed to pytest by `make unit`.
 PYTEST_ARGS ?=
+# Test processes side by side, of two threads each.
+WORKERS ?= 2
 
 PY := .venv/bin/python
 STAMPS := .venv/stamps
@@ -41,11 +43,11 @@ types: $(STAMPS)/test sources ## pyright, strict, against the installed package
 
 unit: $(STAMPS)/test sources ## the tests of this repository; PYTEST_ARGS narrows them
 	$(call heading,pytest)
-	@$(PY) -m pytest $(PYTEST_ARGS)
+	@$(PY) -m pytest --numprocesses $(WORKERS) $(PYTEST_ARGS)
 
 conformance: $(STAMPS)/test sources ## one suite of laws over every backend
 	$(call heading,conformance)
-	@$(PY) -m zeropower.conformance --backend all
+	@$(PY) -m zeropower.conformance --backend all -- --numprocesses $(WORKERS)
 
 clean: ## remove .venv and what was built; runs/ stays
 	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis

@@ -41,7 +41,9 @@ def _from_numpy_to_strict(array: np.ndarray, dtype: str) -> Any:
     return _strict().asarray(np.array(array, dtype=dtype))
 
 
-_SLOW_HALF = {"test_automatic_restarts_are_as_accurate_as_the_standard_loop[float16]": "numpy's float16 products take minutes"}
+_SLOW_HALF = {
+    "test_automatic_restarts_are_as_accurate_as_the_standard_loop[float16]": "numpy's float16 products take minutes"
+}
 
 NUMPY = Backend(
     name="numpy",

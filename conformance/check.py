@@ -93,7 +93,9 @@ class Transformation:
         own = Transformed(self, function, options)
         if "<locals>" in getattr(function, "__qualname__", "<locals>"):
             return own
-        own = self._shared.setdefault((self.backend.name, self.name, function, *sorted(options.items(), key=itemgetter(0))), own)
+        own = self._shared.setdefault(
+            (self.backend.name, self.name, function, *sorted(options.items(), key=itemgetter(0))), own
+        )
         own.transformation = self
         return own
 

@@ -101,9 +101,7 @@ def _iteration(
     return SAFETY * np.maximum(np.max([matrix_errors(run, exact) for run in runs], axis=0), unit)
 
 
-def product(
-    a: np.ndarray, b: np.ndarray, c: np.ndarray | None, alpha: float, beta: float, dtype: str
-) -> np.ndarray:
+def product(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, alpha: float, beta: float, dtype: str) -> np.ndarray:
     """Return the bound of each element of ``alpha a b + beta c`` computed in a dtype.
 
     A sum of k terms is wrong by ``k u |a| |b|`` at most (Higham, "Accuracy and Stability of Numerical Algorithms",
@@ -119,9 +117,7 @@ def elementwise(dtype: str) -> float:
     return ELEMENTWISE_ROUNDINGS * UNIT_ROUNDOFF[dtype]
 
 
-def gradient_response(
-    run: Callable[[Sequence[Tensors]], Tensors], grads: Sequence[Tensors]
-) -> dict[str, float]:
+def gradient_response(run: Callable[[Sequence[Tensors]], Tensors], grads: Sequence[Tensors]) -> dict[str, float]:
     """Return the bound of :func:`tensor_error` of each parameter after a run of an optimizer.
 
     The run is repeated with every element of every gradient moved to a neighbour in its dtype, up or down at

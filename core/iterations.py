@@ -136,4 +136,5 @@ def _precondition_alone(x: Array, how: Normalization, kernels: Kernels, xp: Arra
 
 def _plus_identity(z: Array, a: float, xp: Array) -> Array:
     device = getattr(z, "device", None)  # JAX's traced arrays have none, and need none
-    return z + a * xp.eye(z.shape[-1], dtype=z.dtype, device=device)
+    identity = xp.eye(z.shape[-1], dtype=z.dtype, device=device)
+    return z + a * xp.reshape(identity, (1,) * (z.ndim - 2) + identity.shape)

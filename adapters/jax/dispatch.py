@@ -45,7 +45,7 @@ def _row(*, anything: DtypeName, **substitutes: DtypeName) -> Mapping[DtypeName 
 # multiply bf16 alone. A float32 that is asked for stays float32 everywhere.
 TABLE: Mapping[str, Mapping[DtypeName | None, Choice]] = MappingProxyType({
     "cpu": _row(anything="float32", bfloat16="float32", float16="float32"),
-    "cpu with bfloat16": _row(anything="bfloat16", float16="float32"),
+    "cpu with bfloat16": _row(anything="bfloat16", float16="bfloat16"),
     "gpu": _row(anything="bfloat16"),
     "tpu": _row(anything="bfloat16", float16="bfloat16"),
     "other": _row(anything="float32"),

@@ -45,7 +45,9 @@ def test_table_with_python_steps(backend, xp, arguments):
 
 
 @check("weight_decay")
-@pytest.mark.parametrize("arguments", [pytest.param(a, marks=REPRESENTATIVE if i == 0 else ()) for i, a in enumerate(TABLE)], ids=str)
+@pytest.mark.parametrize(
+    "arguments", [pytest.param(a, marks=REPRESENTATIVE if i == 0 else ()) for i, a in enumerate(TABLE)], ids=str
+)
 def test_table_with_array_steps(backend, transform, xp, arguments):
     def run(step):
         return weight_decay_for_step(*arguments, step, xp=xp)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zeropower import GENERIC
-from zeropower.conformance.check import REPRESENTATIVE, check
+from zeropower.conformance.check import EAGER, REPRESENTATIVE, check
 from zeropower.conformance.laws import rounded
 from zeropower.conformance.oracles import matrices
 from zeropower.conformance.tolerances import product
@@ -36,6 +36,7 @@ def assert_product(y, a, b, c, alpha, beta, dtype):
     assert np.all(np.abs(y - exact) <= product(a, b, c, alpha, beta, dtype))
 
 
+@EAGER
 @check("kernels")
 @pytest.mark.parametrize("shape", [(5, 9), (3, 9, 5), (2, 2, 5, 9), (1, 4)], ids=str)
 def test_gram(backend, transform, dtype, kernels, shape):
@@ -46,6 +47,7 @@ def test_gram(backend, transform, dtype, kernels, shape):
     assert np.array_equal(backend.to_numpy(array), x)
 
 
+@EAGER
 @check("kernels")
 @CASES
 def test_muladd(backend, transform, dtype, kernels, stack, addend, alpha, beta):
@@ -60,6 +62,7 @@ def test_muladd(backend, transform, dtype, kernels, stack, addend, alpha, beta):
         assert before is None or np.array_equal(backend.to_numpy(array), before)
 
 
+@EAGER
 @check("kernels")
 @CASES
 def test_symmul(backend, transform, dtype, kernels, stack, addend, alpha, beta):

@@ -188,13 +188,13 @@ def test_second_call_compiles_nothing(backend, transform, dtype, xp, function):
 
 @check("orthogonalize", dtypes=("float64", "float32"))
 @pytest.mark.parametrize("shape", [(4, 24), (24, 4), (2, 8, 8), (3, 0)], ids=name)
-@pytest.mark.parametrize(
-    "method", [pytest.param("standard", marks=EAGER), pytest.param("gram", marks=EAGER), "auto"]
-)
+@pytest.mark.parametrize("method", [pytest.param("standard", marks=EAGER), pytest.param("gram", marks=EAGER), "auto"])
 def test_method_is_one_of_the_iterations(backend, transform, dtype, xp, method, shape):
     array = backend.from_numpy(matrices(shape) if 0 not in shape else np.zeros(shape), dtype)
     y = transform(orthogonalize, method=method, restarts=(3,), xp=xp)(array)
-    chosen = plan(shape, coefficients="keller", steps=5, restarts=(3,), dtype=dtype).method if method == "auto" else method
+    chosen = (
+        plan(shape, coefficients="keller", steps=5, restarts=(3,), dtype=dtype).method if method == "auto" else method
+    )
     if chosen == "standard":
         expected = transform(ns_iterate, xp=xp)(array)
     else:

@@ -31,7 +31,9 @@ class Outcome(NamedTuple):
             row, *cells = re.split(r"\s{2,}", line)
             if len(cells) != len(columns) or line.startswith("skipped: "):
                 break
-            counted = {c: tuple(map(int, cell.split("/"))) for c, cell in zip(columns, cells, strict=True) if "/" in cell}
+            counted = {
+                c: tuple(map(int, cell.split("/"))) for c, cell in zip(columns, cells, strict=True) if "/" in cell
+            }
             table[row] = counted
         return table
 
@@ -57,6 +59,6 @@ def conformance(tmp_path: Path) -> Callable[..., Outcome]:
 
 
 @pytest.fixture
-def pytest_in(tmp_path: Path) -> Callable[..., Outcome]:
-    """`pytest_in(*arguments)`: pytest in a folder of one's own."""
+def run_pytest(tmp_path: Path) -> Callable[..., Outcome]:
+    """`run_pytest(*arguments)`: pytest in a folder of one's own."""
     return lambda *arguments: run_python("-m", "pytest", *arguments, cwd=tmp_path, path=tmp_path)

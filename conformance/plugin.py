@@ -48,10 +48,13 @@ def pytest_configure(config: pytest.Config) -> None:
     except DiscoveryError as error:
         raise pytest.UsageError(str(error)) from None
     for backend in found:
+        results = config.stash[RESULTS]
         if isinstance(backend, Missing):
-            config.stash[RESULTS].missing[backend.name] = backend.reason
+            results.rows.append(backend.name)
+            results.missing[backend.name] = backend.reason
         else:
             _require_known_checks(backend)
+            results.rows += [_row(backend, transform) for transform in backend.transforms]
             config.stash[BACKENDS].append(backend)
 
 
@@ -126,9 +129,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if backend := _backend_of(item):
             transform = _params_of(item).get("transform", next(iter(backend.transforms)))
-            row = backend.name if len(backend.transforms) == 1 else f"{backend.name} {transform}"
             group = _marked(item, "group") or _params_of(item)["function"].__name__
-            item.user_properties.append((PROPERTY, (row, group)))
+            item.user_properties.append((PROPERTY, (_row(backend, transform), group)))
+
+
+def _row(backend: Backend, transform: str) -> str:
+    return backend.name if len(backend.transforms) == 1 else f"{backend.name} {transform}"
 
 
 def _wanted(item: pytest.Item) -> bool:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import NoReturn
 
 from zeropower.conformance.discovery import ALL, ENTRY_POINTS
 
@@ -23,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        pytest's exit code: 0 if all passed, 1 if a check failed, 4 for a wrong argument.
+        pytest's exit code: 0 if all passed, 1 if a check failed, 4 for a wrong backend, 5 if no check was chosen.
     """
     options = _parser().parse_args(arguments)
     try:
@@ -40,10 +41,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return int(pytest.main([*command, *options.pytest, str(SUITE)]))
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line."""
+        self.exit(2, f"{self.prog}: error: {message}\n")
+
+
 def _parser() -> argparse.ArgumentParser:
     known = ", ".join([*(entry.name for entry in entry_points(group=ENTRY_POINTS)), ALL])
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="python -m zeropower.conformance",
+        allow_abbrev=False,
         description="Run one suite of laws over the backends of zeropower.",
     )
     parser.add_argument(

@@ -14,6 +14,8 @@ class Results:
 
     Attributes
     ----------
+    rows
+        The order of the rows.
     counts
         Row -> group -> outcome -> number.
     missing
@@ -22,6 +24,7 @@ class Results:
         Reason -> how many checks it kept from running, or from counting as passed.
     """
 
+    rows: list[str] = field(default_factory=list[str])
     counts: dict[str, dict[str, dict[str, int]]] = field(default_factory=dict[str, dict[str, dict[str, int]]])
     missing: dict[str, str] = field(default_factory=dict[str, str])
     reasons: dict[str, int] = field(default_factory=dict[str, int])
@@ -37,8 +40,11 @@ class Results:
         """Return the table, followed by the distinct reasons."""
         columns = [group for group in GROUPS if any(group in cells for cells in self.counts.values())]
         rows = [["/".join(OUTCOMES), *columns]]
-        rows += [[row, *(_cell(cells.get(group)) for group in columns)] for row, cells in self.counts.items()]
-        rows += [[row, *("skipped" for _ in columns)] for row in self.missing]
+        for row in self.rows:
+            if row in self.missing:
+                rows.append([row, *("skipped" for _ in columns)])
+            elif row in self.counts:
+                rows.append([row, *(_cell(self.counts[row].get(group)) for group in columns)])
         widths = [max(len(row[i]) for row in rows) for i in range(len(columns) + 1)]
         table = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         return [*table, *(f"skipped: {row}: {reason}" for row, reason in self.missing.items()), *self._why()]

@@ -124,14 +124,16 @@ def follow_leaf(mu_dtype: Any) -> Compute:
     Returns
     -------
     Compute
-        A 16-bit leaf computes in the table's substitute where the device does not multiply its dtype.
+        A 16-bit leaf computes in float32 where the device does not multiply its dtype.
     """
 
     def choose(leaf_dtype: Any) -> Choice:
         dtype = jnp.dtype(leaf_dtype)
         if mu_dtype is not None and jnp.finfo(mu_dtype).bits > jnp.finfo(dtype).bits:
             dtype = jnp.dtype(mu_dtype)
-        return TABLE[device_name()][_NAMES[dtype.name]]
+        own = _NAMES[dtype.name]
+        choice = TABLE[device_name()][own]
+        return choice if choice.compute_dtype == own else Choice("float32", JAX)
 
     return choose
 

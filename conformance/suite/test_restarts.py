@@ -52,7 +52,8 @@ def test_automatic_restarts_are_as_accurate_as_the_standard_loop(backend, dtype,
         assert gram[0] <= MAX_MATRIX_ERROR * standard[0]
         assert gram[1] <= MAX_SINGULAR_VALUE_ERROR * standard[1]
     else:
-        assert gram[0] <= max(tolerances.iteration(x, quintics(table, steps), "float32") for x in momenta())
+        # the largest of the three, and the worst conditioned: rounding harms it most
+        assert gram[0] <= tolerances.iteration(momenta()[-1], quintics(table, steps), "float32")
 
 
 @check("gram_ns", dtypes=("float64", "float32", "bfloat16"))

@@ -15,7 +15,7 @@ from zeropower.jax.kernels import JAX
 EXPECTED = {
     # device: what None, bfloat16, float16, float32 and float64 become
     "cpu": ("float32", "float32", "float32", "float32", "float64"),
-    "cpu with bfloat16": ("bfloat16", "bfloat16", "float32", "float32", "float64"),
+    "cpu with bfloat16": ("bfloat16", "bfloat16", "bfloat16", "float32", "float64"),
     "gpu": ("bfloat16", "bfloat16", "float16", "float32", "float64"),
     "tpu": ("bfloat16", "bfloat16", "bfloat16", "float32", "float64"),
     "other": ("float32", "bfloat16", "float16", "float32", "float64"),

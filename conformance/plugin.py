@@ -167,7 +167,7 @@ def transform(request: pytest.FixtureRequest, backend: Backend) -> Generator[Tra
 
 @pytest.fixture
 def xp(backend: Backend) -> Any:
-    """The namespace of the backend's arrays."""
+    """Return the namespace of the backend's arrays."""
     return backend.namespace()
 
 
@@ -183,7 +183,8 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Gen
         for report in reports:
             properties = dict(getattr(report, "user_properties", ()))
             if PROPERTY in properties and category in _OUTCOMES:
-                results.add(*properties[PROPERTY], _OUTCOMES[category], _why(report))
+                row, group = properties[PROPERTY]
+                results.add(row, group, _OUTCOMES[category], _why(report))
     if results.counts or results.missing:
         terminalreporter.section("zeropower conformance")
         for line in results.lines():

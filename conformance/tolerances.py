@@ -102,14 +102,12 @@ def _iteration(
 
 
 def product(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, alpha: float, beta: float, dtype: str) -> np.ndarray:
-    """Return the bound of each element of ``alpha a b + beta c`` computed in a dtype.
-
-    A sum of k terms is wrong by ``k u |a| |b|`` at most (Higham, "Accuracy and Stability of Numerical Algorithms",
-    section 3.1); the scalars, their products and the last sum add roundings of the dtype.
-    """
+    """Return the bound of each element of ``alpha a b + beta c`` computed in a dtype."""
+    # A sum of k terms is wrong by k u |a| |b| at most (Higham, "Accuracy and Stability of Numerical Algorithms",
+    # section 3.1), and a fused addend is one of them; the scalars and the last sum add roundings of the dtype.
     unit, terms = UNIT_ROUNDOFF[dtype], a.shape[-1] * SUM_ROUNDOFF[dtype]
     bound = (terms + 4 * unit) * abs(alpha) * (np.abs(a) @ np.abs(b))
-    return bound if c is None else bound + 4 * unit * abs(beta) * np.abs(c)
+    return bound if c is None else bound + (terms + 4 * unit) * abs(beta) * np.abs(c)
 
 
 def elementwise(dtype: str) -> float:
@@ -136,7 +134,7 @@ def gradient_response(run: Callable[[Sequence[Tensors]], Tensors], grads: Sequen
         One bound a parameter.
     """
     exact, worst = run(grads), dict[str, float]()
-    roundings = len(grads) ** 0.5  # of each parameter, one a step, independent of one another
+    roundings = float(np.sqrt(len(grads)))  # of each parameter, one a step, independent of one another
     for seed in SEEDS:
         random = np.random.default_rng(seed)
         moved = [{name: _neighbours(g, random) for name, g in step.items()} for step in grads]

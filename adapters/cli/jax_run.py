@@ -15,7 +15,7 @@ from zeropower.jax import routing_plan
 from .batches import Windows
 from .jax_model import Params, init_params, logits
 from .jax_optimizers import BUILDERS
-from .model import initial_weights
+from .model import ModelShape, initial_weights
 from .trainer import Position, Step, Task
 
 __all__ = ["JaxTrainer", "describe"]
@@ -45,24 +45,18 @@ class JaxTrainer:
     """
 
     def __init__(self, task: Task) -> None:
-        def loss(params: Params, windows: Array) -> Array:
-            scores = logits(params, windows[:, :-1], task.shape)
-            return optax.softmax_cross_entropy_with_integer_labels(scores, windows[:, 1:]).mean()
-
         def update(params: Params, state: Any, grads: Params) -> tuple[Any, Any]:
             updates, state = transformation.update(grads, state, params)
             return optax.apply_updates(params, updates), state
 
         transformation = BUILDERS[task.chosen.name](task.chosen.settings, task.factors)
-        weights = initial_weights(task.shape, task.seed)
-        self._params = init_params(weights)
+        self._shape = task.shape
+        self._params = init_params(initial_weights(task.shape, task.seed))
+        self._state: Any = transformation.init(self._params)
         self.plan = str(routing_plan(self._params)) if task.chosen.name == "muon_adamw" else None
-        self._state: Any = jax.jit(transformation.init)(self._params)
-        windows = jax.ShapeDtypeStruct((task.batch, task.shape.context + 1), jnp.int32)
-        self._loss = jax.jit(loss).lower(self._params, windows).compile()
-        self._gradient = jax.jit(jax.value_and_grad(loss)).lower(self._params, windows).compile()
         donating = jax.jit(update, donate_argnums=(0, 1))
         self._update = donating.lower(self._params, self._state, self._params).compile()
+        _loss_and_grads(self._params, np.zeros((task.batch, task.shape.context + 1), np.int32), task.shape)
 
     @property
     def state_bytes(self) -> int:
@@ -83,7 +77,7 @@ class JaxTrainer:
             Loss before the step, and times.
         """
         started = time.perf_counter()
-        loss, grads = jax.block_until_ready(self._gradient(self._params, windows))
+        loss, grads = jax.block_until_ready(_loss_and_grads(self._params, windows, self._shape))
         differentiated = time.perf_counter()
         self._params, self._state = jax.block_until_ready(self._update(self._params, self._state, grads))
         stepped = time.perf_counter()
@@ -102,7 +96,7 @@ class JaxTrainer:
         float
             Nats per byte.
         """
-        return float(self._loss(self._params, windows))
+        return float(_loss(self._params, windows, self._shape))
 
     def save(self, path: Path, position: Position) -> None:
         """Write the leaves of parameters and optimizer state, in tree order, and the position.
@@ -139,3 +133,13 @@ class JaxTrainer:
             position = Position(int(stored["step"]), float(stored["seconds"]))
         self._params, self._state = jax.tree.unflatten(structure, restored)
         return position
+
+
+def _mean_loss(params: Params, windows: Array, shape: ModelShape) -> Array:
+    scores = logits(params, windows[:, :-1], shape)
+    return optax.softmax_cross_entropy_with_integer_labels(scores, windows[:, 1:]).mean()
+
+
+# compiled once for all trainers of one shape
+_loss = jax.jit(_mean_loss, static_argnums=2)
+_loss_and_grads = jax.jit(jax.value_and_grad(_mean_loss), static_argnums=2)

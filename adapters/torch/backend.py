@@ -139,7 +139,7 @@ BACKEND: Final = Backend(
         "compile-aot_eager": _compiled("aot_eager"),
         "compile-inductor": _compiled("inductor"),
     },
-    slow=("compile-inductor",),
+    slow=("compile-aot_eager", "compile-inductor"),
     compilations=_compilations,
     unavailable=_without_compiler(),
     optimizer=run_optimizer,

@@ -3,16 +3,15 @@
 from collections.abc import Callable
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
 
 _NAME = "zeropower.conformance.suite"  # pytest may import this file under the name of its folder
 
-CHECKS: dict[str, Callable[..., None]] = {}
-"""Check by name."""
+_MODULES = [import_module(f"{_NAME}.{module.name}") for module in iter_modules(__path__)]
 
-for _module in iter_modules(__path__):
-    _names: dict[str, Any] = vars(import_module(f"{_NAME}.{_module.name}"))
-    CHECKS |= {name: value for name, value in _names.items() if name.startswith("test_")}
+CHECKS: dict[str, Callable[..., None]] = {
+    name: value for module in _MODULES for name, value in vars(module).items() if name.startswith("test_")
+}
+"""Check by name."""
 
 globals().update(CHECKS)
 __all__ = list(CHECKS)  # pyright: ignore[reportUnsupportedDunderAll]

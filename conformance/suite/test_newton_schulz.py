@@ -206,7 +206,12 @@ def test_method_is_one_of_the_iterations(backend, transform, dtype, xp, method, 
 # ---- refusals ----
 
 REFUSED = {
-    "coefficients": [("nobody", ValueError), ((1.0, 2.0), ValueError), ((), ValueError), ([(1.0, np.nan, 0.0)], ValueError)],
+    "coefficients": [
+        ("nobody", ValueError),
+        ((1.0, 2.0), ValueError),
+        ((), ValueError),
+        ([(1.0, np.nan, 0.0)], ValueError),
+    ],
     "steps": [(-1, ValueError), (2.0, TypeError), (True, TypeError)],
     "normalize": [("spectral", ValueError), (None, ValueError)],
     "eps": [(np.nan, ValueError), (-1e-8, ValueError), (np.inf, ValueError), ("small", TypeError)],

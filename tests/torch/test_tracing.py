@@ -14,7 +14,7 @@ FUNCTIONS = {
     "gram_ns": zeropower.gram_ns,  # looks up its restarts
     "orthogonalize": zeropower.orthogonalize,
 }
-TRACED = [name for name in BACKEND.transforms if name not in BACKEND.slow and name != "eager"]
+TRACED = ["compile-aot_eager"]  # inductor takes minutes: the conformance suite has its rows
 
 
 def matrices(*shape: int) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """What the training loop knows of a framework."""
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -114,6 +115,9 @@ def load_backend(name: str, threads: int | None) -> Backend:
 
         return Backend(JaxTrainer, describe())
     require("torch", "torch")
+    # read by GNU OpenMP when torch loads: where other programs want the cores too, threads that spin while they
+    # wait for each other made steps of 0.2 s take 4
+    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     from .torch_run import TorchTrainer, start
 
     return Backend(TorchTrainer, start(threads))

@@ -90,14 +90,13 @@ class Transformation:
 
     def __call__(self, function: Callable[..., Any], /, **options: Any) -> "Transformed":
         """Return the function under this transform."""
-        own = Transformed(self, function, options)
         if "<locals>" in getattr(function, "__qualname__", "<locals>"):
-            return own
-        own = self._shared.setdefault(
-            (self.backend.name, self.name, function, *sorted(options.items(), key=itemgetter(0))), own
-        )
-        own.transformation = self
-        return own
+            return Transformed(self, function, options)
+        key = (self.backend.name, self.name, function, *sorted(options.items(), key=itemgetter(0)))
+        if key not in self._shared:
+            self._shared[key] = Transformed(self, function, options)
+        self._shared[key].transformation = self
+        return self._shared[key]
 
 
 class Transformed:
@@ -125,7 +124,6 @@ class Transformed:
         # Dynamo counts recompilations by code object; each transformed function is one of its own.
         own = FunctionType(body.__code__.replace(), body.__globals__, body.__name__, None, body.__closure__)
         self._run = backend.transforms[transformation.name](own)
-        self._compiled = self._count()
 
     def __call__(self, *arrays: Any) -> Any:
         """Run the function."""

@@ -73,6 +73,11 @@ def _load(entry: EntryPoint) -> Backend | Missing:
         if not isinstance(backend, Backend):
             raise DiscoveryError(f"backend={entry.name!r}: {entry.value} is {backend!r}; accepted: a zeropower.Backend")
         backend.namespace()
-    except ImportError as error:
-        return Missing(entry.name, str(error))
+    except DiscoveryError:
+        raise
+    except Exception as error:
+        # Only a whole package that is not there is a framework that is not installed; all else is a fault.
+        if isinstance(error, ModuleNotFoundError) and error.name and "." not in error.name:
+            return Missing(entry.name, str(error))
+        raise DiscoveryError(f"backend={entry.name!r}: {entry.value} raised {error!r}") from error
     return backend

@@ -44,11 +44,13 @@ def pytest_configure(config: pytest.Config) -> None:
     if names is None:
         return
     try:
-        found = find_backends(names.split(","))
+        found = find_backends([name.strip() for name in names.split(",")])
     except DiscoveryError as error:
         raise pytest.UsageError(str(error)) from None
+    results = config.stash[RESULTS]
     for backend in found:
-        results = config.stash[RESULTS]
+        if backend.name in {other.name for other in config.stash[BACKENDS]}:
+            raise pytest.UsageError(f"two backends have the name {backend.name!r}; accepted: one record a name")
         if isinstance(backend, Missing):
             results.rows.append(backend.name)
             results.missing[backend.name] = backend.reason
@@ -101,7 +103,8 @@ def _params(backend: Backend, check: pytest.Function, names: list[str]) -> Itera
         values: dict[str, Any] = at | {"backend": backend}
         if "kernels" in at:
             values["kernels"] = backend.kernels[at["kernels"]]
-        marks: list[pytest.MarkDecorator] = []
+        parallel = check.config.pluginmanager.hasplugin("xdist")
+        marks = [pytest.mark.xdist_group(backend.name)] if parallel else []
         if at.get("dtype", backend.dtypes[0]) not in backend.dtypes:
             marks.append(pytest.mark.skip(reason=f"{backend.name} has no {at['dtype']}"))
         if reason := _reason(backend.unavailable, check.name, parts):

@@ -32,12 +32,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ImportError:
         sys.stderr.write("ERROR: the suite needs pytest: pip install 'zeropower[conformance]'\n")
         return 4
+    # Read by libraries as they load: the suite's matrices are small, and threads would spin while they wait.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     command = ["-p", "zeropower.conformance.plugin", "--zeropower-backend", ",".join(options.backend or [ALL])]
     # Neither the settings nor the conftest of the folder in which it is called belong to the suite.
     command += ["-c", os.devnull, "--rootdir", str(SUITE), "--noconftest", "-q", "-p", "no:cacheprovider"]
     command += ["-W", "error", "--strict-markers", "--import-mode=importlib"]
     command += ["-k", options.k] if options.k else []
     command += ["-x"] if options.x else []
+    if any(option.startswith(("-n", "--numprocesses")) for option in options.pytest):
+        command += ["--dist", "loadgroup"]  # what a backend has compiled stays in the process that has it
     return int(pytest.main([*command, *options.pytest, str(SUITE)]))
 
 

@@ -101,6 +101,12 @@ def _iteration(
     return SAFETY * np.maximum(np.max([matrix_errors(run, exact) for run in runs], axis=0), unit)
 
 
+def norm(size: int, dtype: str) -> float:
+    """Return the bound of :func:`matrix_errors` of a matrix of so many elements over its Frobenius norm."""
+    # the roundings of a sum, at random signs, grow with the square root of its terms
+    return SAFETY * (UNIT_ROUNDOFF[dtype] + SUM_ROUNDOFF[dtype] * float(np.sqrt(size)))
+
+
 def product(a: np.ndarray, b: np.ndarray, c: np.ndarray | None, alpha: float, beta: float, dtype: str) -> np.ndarray:
     """Return the bound of each element of ``alpha a b + beta c`` computed in a dtype."""
     # A sum of k terms is wrong by k u |a| |b| at most (Higham, "Accuracy and Stability of Numerical Algorithms",

@@ -52,6 +52,13 @@ def test_every_element_is_where_its_axes_say(backend, transform, xp, layout, sha
 
 
 @check("layout")
+@pytest.mark.parametrize("layout", [OUT_IN, IN_OUT], ids=["out-in", "in-out"])
+def test_usual_layouts_move_nothing(backend, transform, xp, layout):
+    x, array = rounded(matrices((3, 4, 6)), backend, "float32")
+    assert np.array_equal(backend.to_numpy(transform(layout.to_matrices, xp=xp)(array)), x)
+
+
+@check("layout")
 @LAYOUTS
 def test_way_back_is_exact(backend, transform, xp, layout, shape, sizes):
     x = np.random.default_rng(0).standard_normal(shape)

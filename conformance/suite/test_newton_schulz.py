@@ -20,6 +20,7 @@ from zeropower.conformance.oracles import matrices, quintics
 from zeropower.newton_schulz import plan
 
 SHAPES = [(6, 10), (3, 6, 10), (3, 10, 6), (8, 8), (2, 2, 6, 10), (1, 7), (7, 1), (1, 1)]
+EVERY = pytest.mark.parametrize("function", [ns_iterate, gram_ns, orthogonalize], ids=lambda f: f.__name__)
 CUBIC = (2.0, -1.5, 0.5)
 SEQUENCE = ((2.0, -1.5, 0.5), (1.875, -1.25, 0.375))
 
@@ -33,7 +34,9 @@ def name(value):
 
 @check()
 @ITERATIONS
-@pytest.mark.parametrize("table", ["keller", "you", "polar_express", CUBIC, SEQUENCE], ids=str)
+@pytest.mark.parametrize(  # which numbers they are is nothing to a transform
+    "table", ["keller", *(pytest.param(t, marks=EAGER) for t in ("you", "polar_express", CUBIC, SEQUENCE))], ids=str
+)
 def test_singular_values_follow_the_table(backend, transform, dtype, xp, function, table):
     x, array = rounded(matrices((3, 6, 10)), backend, dtype)
     y = transform(function, coefficients=table, steps=5, xp=xp, **options_of(function))(array)
@@ -53,7 +56,7 @@ def test_every_shape_is_a_stack_of_matrices(backend, transform, dtype, xp, funct
 @check()
 @ITERATIONS
 @pytest.mark.parametrize("normalize", ["schatten4", "aol"])
-@pytest.mark.parametrize("shape", [(3, 6, 10), (3, 10, 6)], ids=name)
+@pytest.mark.parametrize("shape", [(3, 6, 10), pytest.param((3, 10, 6), marks=EAGER)], ids=name)
 def test_normalisation_is_that_of_its_name(backend, transform, dtype, xp, function, normalize, shape):
     x, array = rounded(matrices(shape), backend, dtype)
     y = transform(function, normalize=normalize, xp=xp, **options_of(function))(array)
@@ -62,12 +65,13 @@ def test_normalisation_is_that_of_its_name(backend, transform, dtype, xp, functi
 
 
 @check(dtypes=("float32",))
+@EAGER
 @ITERATIONS
 @pytest.mark.parametrize(("table", "steps"), [("you", 7), ("polar_express", 10), (SEQUENCE, 4)], ids=str)
-def test_steps_beyond_the_table_repeat_its_last(backend, transform, dtype, xp, function, table, steps):
+def test_steps_beyond_the_table_repeat_its_last(backend, dtype, xp, function, table, steps):
     x, array = rounded(matrices((6, 10)), backend, dtype)
     restarts = range(2, steps, 2)
-    y = transform(function, coefficients=table, steps=steps, xp=xp, **options_of(function, restarts))(array)
+    y = function(array, coefficients=table, steps=steps, xp=xp, **options_of(function, restarts))
     triples = quintics(table, steps)
     assert_orthogonalized(backend.to_numpy(y), x, triples, dtype, restarts=restarts_of(function, restarts))
 
@@ -141,35 +145,43 @@ def test_strides_make_no_difference(backend, transform, dtype, xp, function):
 
 @check()
 @EAGER
-@pytest.mark.parametrize("function", [ns_iterate, gram_ns, orthogonalize], ids=lambda function: function.__name__)
-@pytest.mark.parametrize("compute_dtype", list(tolerances.UNIT_ROUNDOFF))
-def test_compute_dtype_is_that_of_the_products(backend, dtype, xp, function, compute_dtype):
+@EVERY
+def test_compute_dtype_is_that_of_the_products(backend, dtype, xp, function):
     x, array = rounded(matrices((6, 10)), backend, dtype)
-    if compute_dtype not in backend.dtypes:
-        return check_missing_compute_dtype(function, array, compute_dtype, xp)
-    seen = []
+    for compute_dtype in backend.dtypes:
+        wanted, seen = getattr(xp, compute_dtype), list[object]()
+        kernels = GENERIC._replace(gram=recording(seen))
+        coarser = max(dtype, compute_dtype, key=tolerances.UNIT_ROUNDOFF.__getitem__)
+        for asked in (compute_dtype, wanted):
+            y = function(array, compute_dtype=asked, kernels=kernels, xp=xp, **options_of(function))
+            bound_of = restarts_of(function)
+            assert y.dtype == array.dtype
+            assert_orthogonalized(backend.to_numpy(y), x, quintics("keller", 5), coarser, restarts=bound_of)
+        assert seen
+        assert all(own == wanted for own in seen)
 
+
+def recording(seen):
     def gram(x, /):
         seen.append(x.dtype)
         return GENERIC.gram(x)
 
-    coarser = max(dtype, compute_dtype, key=tolerances.UNIT_ROUNDOFF.__getitem__)
-    for asked in (compute_dtype, getattr(xp, compute_dtype)):
-        kernels = GENERIC._replace(gram=gram)
-        y = function(array, compute_dtype=asked, kernels=kernels, xp=xp, **options_of(function))
-        assert y.dtype == array.dtype
-        assert_orthogonalized(backend.to_numpy(y), x, quintics("keller", 5), coarser, restarts=restarts_of(function))
-    assert seen
-    assert all(own == getattr(xp, compute_dtype) for own in seen)
-    return None
+    return gram
 
 
-def check_missing_compute_dtype(function, array, compute_dtype, xp):
-    with pytest.raises(ValueError, match=f"compute_dtype='{compute_dtype}' does not exist"):
-        function(array, compute_dtype=compute_dtype, xp=xp)
+@check()
+@EAGER
+@EVERY
+def test_compute_dtype_that_is_missing_is_refused(backend, xp, function):
+    x = backend.from_numpy(matrices((6, 10)), backend.dtypes[0])
+    standard = xp.__array_namespace_info__().dtypes(kind="real floating")
+    missing = {"float64"} - standard.keys() | {name for name in ("float16", "bfloat16") if not hasattr(xp, name)}
+    for name in (*missing, "float8", "int32"):
+        with pytest.raises(ValueError, match=f"^compute_dtype='{name}'"):
+            function(x, compute_dtype=name, xp=xp)
 
 
-@check(dtypes=("float32",))
+@check(dtypes=("float32", "bfloat16"))
 @REPRESENTATIVE
 @ITERATIONS
 def test_second_call_compiles_nothing(backend, transform, dtype, xp, function):
@@ -216,7 +228,6 @@ REFUSED = {
     "normalize": [("spectral", ValueError), (None, ValueError)],
     "eps": [(np.nan, ValueError), (-1e-8, ValueError), (np.inf, ValueError), ("small", TypeError)],
     "eps_mode": [("max", ValueError)],
-    "compute_dtype": [("float8", ValueError), ("int32", ValueError)],
 }  # fmt: skip
 
 
@@ -252,7 +263,7 @@ def test_wrong_method_is_named(backend, xp, method):
 
 @check()
 @EAGER
-@pytest.mark.parametrize("function", [ns_iterate, gram_ns, orthogonalize], ids=lambda function: function.__name__)
+@EVERY
 def test_only_stacks_of_real_matrices_are_accepted(backend, xp, function):
     for shape in ((), (5,)):
         with pytest.raises(ValueError, match=r"^x has shape"):

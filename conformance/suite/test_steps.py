@@ -174,6 +174,20 @@ def test_parameter_is_rounded_once(backend, transform, dtype, xp):
         assert np.array_equal(backend.to_numpy(array), before.astype(wide))
 
 
+@check("steps")
+@EAGER
+def test_state_is_wide_from_the_first_step(backend, dtype, xp):
+    wide = "float64" if dtype == "float64" else "float32"
+    g, grad = rounded(matrices((6, 10)), backend, dtype)
+    zeros = backend.from_numpy(np.zeros((6, 10)), dtype)
+    _, muon = muon_step(zeros, grad, None, MuonRecipe(momentum=BETA), lr=0.1, xp=xp)
+    _, adamw = adamw_step(zeros, grad, None, AdamWRecipe(), lr=0.1, step=1, xp=xp)
+    exact = ((1 - BETA) * g, 0.1 * g, 0.05 * g**2)
+    for ours, value in zip((*muon, *adamw), exact, strict=True):
+        assert ours.dtype == backend.from_numpy(g, wide).dtype
+        assert tensor_error(backend.to_numpy(ours), value) <= elementwise(wide)
+
+
 @check("steps", dtypes=WIDE)
 @EAGER
 def test_decay_takes_the_rate_before_the_scale(backend, dtype, xp):

@@ -130,6 +130,7 @@ COARSE = replace(
 # ---- records that are wrong, and records that own up to a fault ----
 
 NOT_A_BACKEND = "numpy"
+NAMESAKE = replace(SOUND, dtypes=("float64",))
 STRANGE_NAME = replace(SOUND, name="strange", expected_failures={"test_no_such_check": "never written"})
 KNOWN_FAULT = replace(ONE_SIDED, name="known", expected_failures={"test_symmul": "forgets to mirror"})
 KNOWN_IN_PART = replace(

@@ -34,7 +34,8 @@ def test_unknown_backend_is_refused_with_the_known_ones(conformance):
         ("faulty:NOT_A_BACKEND", "is 'numpy'; accepted: a zeropower.Backend"),
         ("faulty:NOWHERE", "is None; accepted: a zeropower.Backend"),
         ("faulty:STRANGE_NAME", "expected_failures of backend 'strange' names 'test_no_such_check', which is no check"),
-        ("numpy,faulty:NOWHERE", "is None; accepted: a zeropower.Backend"),
+        ("numpy, faulty:NOWHERE", "is None; accepted: a zeropower.Backend"),
+        ("faulty:SOUND,faulty:NAMESAKE", "two backends have the name 'sound'"),
     ],
 )
 def test_name_that_leads_to_no_backend_is_refused(conformance, name, message):
@@ -91,6 +92,17 @@ def test_missing_framework_is_a_row_with_a_reason(conformance, tmp_path):
     assert {"numpy", "numpy-readonly", "array-api-strict"} <= set(outcome.table)
     message = one_error(conformance("--backend", "ghost"))
     assert "backend='ghost' cannot be imported: No module named 'ghost_framework'" in message
+
+
+def test_fault_in_a_record_is_no_missing_framework(conformance, tmp_path):
+    info = tmp_path / "wreck-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: wreck\nVersion: 1\n")
+    (info / "entry_points.txt").write_text("[zeropower.backends]\nwreck = wreck:BACKEND\n")
+    (tmp_path / "wreck.py").write_text("from zeropower import no_such_name\n")
+    message = one_error(conformance("--backend", "all"))
+    assert "backend='wreck': wreck:BACKEND raised ImportError" in message
+    assert "no_such_name" in message
 
 
 def test_exit_code_and_options_are_those_of_pytest(conformance):

@@ -18,6 +18,8 @@ GROUPS = (
     "normalize",
     "adaptive_moment",
     "weight_decay",
+    "schedules",
+    "clipping",
     "routing",
     "kernels",
     "layout",

@@ -38,6 +38,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Find the backends, so that a wrong name ends the run before it starts."""
     config.addinivalue_line("markers", f"{MARK}(group, dtypes, eager, representative): a check of the suite")
+    config.addinivalue_line("markers", "original(*numbers): pins requirements of docs/originals.md")
     config.stash[RESULTS] = Results()
     config.stash[BACKENDS], config.stash[SHARED] = [], {}
     names: str | None = config.getoption("zeropower_backend", None)

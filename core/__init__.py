@@ -7,11 +7,12 @@ comes out; nothing is written in place.
 from zeropower.backend import Backend
 from zeropower.coefficients import TABLES, headroom, output_range, schedule
 from zeropower.decay import weight_decay_for_step
+from zeropower.dialects import DIALECTS, Dialect
 from zeropower.kernels import GENERIC, Kernels
-from zeropower.layout import IN_OUT, OUT_IN, MatrixLayout
+from zeropower.layout import CONV, HEADS, IN_OUT, MERGED_HEADS, OUT_IN, MatrixLayout
 from zeropower.moments import adaptive_moment
 from zeropower.newton_schulz import gram_ns, ns_iterate, orthogonalize
-from zeropower.recipes import DIALECTS, AdamWRecipe, Dialect, MuonRecipe
+from zeropower.recipes import AdamWRecipe, MuonRecipe
 from zeropower.routing import DEFAULT_RULES, ParamInfo, Route, RoutePlan, Rule, route_params
 from zeropower.scaling import lr_scale
 from zeropower.steps import (
@@ -26,10 +27,13 @@ from zeropower.steps import (
 __version__ = "0.1.0"
 
 __all__ = [
+    "CONV",
     "DEFAULT_RULES",
     "DIALECTS",
     "GENERIC",
+    "HEADS",
     "IN_OUT",
+    "MERGED_HEADS",
     "OUT_IN",
     "TABLES",
     "AdamWRecipe",

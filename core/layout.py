@@ -2,8 +2,11 @@
 
 import math
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from zeropower.kernels import Array
+
+Axes: TypeAlias = tuple[int, ...] | Literal["rest"]
 
 
 @dataclass(frozen=True)
@@ -13,17 +16,45 @@ class MatrixLayout:
     Attributes
     ----------
     fan_out
-        Axes of the output side, in the order in which they merge; negative ones count from the end.
+        Axes of the output side, in the order in which they merge; negative ones count from the end. ``"rest"``: all
+        that the other side does not name, in their order.
     fan_in
-        Axes of the input side.
+        Axes of the input side, likewise.
+    ndim
+        Accepted numbers of axes; empty for all that have the named ones.
     """
 
-    fan_out: tuple[int, ...]
-    fan_in: tuple[int, ...]
+    fan_out: Axes
+    fan_in: Axes
+    ndim: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        if not self.fan_out or not self.fan_in:
+        sides = (self.fan_out, self.fan_in)
+        if not all(sides):
             raise ValueError(f"{self} names no axis for one side; accepted: at least one axis each")
+        if sides == ("rest", "rest") or any(isinstance(side, str) and side != "rest" for side in sides):
+            raise ValueError(f"{self} is not accepted; accepted: axes for both sides, or 'rest' for one of them")
+
+    def at(self, ndim: int) -> "MatrixLayout":
+        """Return the layout for arrays of so many axes, its own counted from the end: it holds in a stack, too.
+
+        Parameters
+        ----------
+        ndim
+            The number of axes.
+
+        Returns
+        -------
+        MatrixLayout
+            The same view.
+
+        Raises
+        ------
+        ValueError
+            If the layout does not fit.
+        """
+        _, fan_out, fan_in = self._axes((1,) * ndim)
+        return MatrixLayout(tuple(a - ndim for a in fan_out), tuple(a - ndim for a in fan_in))
 
     def fans(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Return ``(fan_out, fan_in)`` of a shape: the sizes of the two sides of each matrix."""
@@ -78,11 +109,19 @@ class MatrixLayout:
 
     def _axes(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         ndim = len(shape)
-        sides = [tuple(a + ndim if a < 0 else a for a in side) for side in (self.fan_out, self.fan_in)]
-        named = sides[0] + sides[1]
-        if len(set(named)) != len(named) or not all(0 <= a < ndim for a in named):
+        given = [[a + ndim if a < 0 else a for a in side] for side in self._named()]
+        named = [a for side in given for a in side]
+        rest = tuple(a for a in range(ndim) if a not in named)
+        fits = len(set(named)) == len(named) and all(0 <= a < ndim for a in named)
+        merges = "rest" in (self.fan_out, self.fan_in)
+        if not fits or (self.ndim and ndim not in self.ndim) or (merges and not rest):
             raise ValueError(f"{self} does not fit the shape {tuple(shape)}")
-        return tuple(a for a in range(ndim) if a not in named), sides[0], sides[1]
+        if not merges:
+            return rest, tuple(given[0]), tuple(given[1])
+        return ((), rest, tuple(given[1])) if self.fan_out == "rest" else ((), tuple(given[0]), rest)
+
+    def _named(self) -> list[tuple[int, ...]]:
+        return [() if side == "rest" else side for side in (self.fan_out, self.fan_in)]
 
     def _order(self, shape: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
         batch, fan_out, fan_in = self._axes(shape)
@@ -94,3 +133,12 @@ OUT_IN = MatrixLayout(fan_out=(-2,), fan_in=(-1,))
 
 IN_OUT = MatrixLayout(fan_out=(-1,), fan_in=(-2,))
 """Flax and haiku kernels, HF ``Conv1D``: (..., in, out)."""
+
+HEADS = MatrixLayout(fan_out=(-2,), fan_in=(-1,), ndim=(2, 3))
+"""One matrix, or a stack of them, one for each head: ([heads,] rows, columns)."""
+
+MERGED_HEADS = MatrixLayout(fan_out="rest", fan_in=(-1,), ndim=(2, 3))
+"""As :data:`HEADS`, with the heads merged into one matrix: (heads * rows, columns)."""
+
+CONV = MatrixLayout(fan_out=(0,), fan_in="rest")
+"""PyTorch's convolution kernels, (out, in, ...), with everything but the output flattened; also (out, in)."""

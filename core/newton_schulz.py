@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from array_api_compat import array_namespace
 
 from zeropower.checks import require_choice, require_matrices, require_number
-from zeropower.coefficients import Coefficients, schedule
+from zeropower.coefficients import Coefficients, Triple, schedule
 from zeropower.iterations import gram_loop, standard_loop
 from zeropower.kernels import GENERIC, Array, Kernels
 from zeropower.normalize import EPS_MODES, NORMALIZATIONS, EpsMode, Normalization, frobenius
@@ -109,7 +109,8 @@ def gram_ns(
     """Compute what :func:`ns_iterate` computes on the Gram matrix, at the cost of the smaller side.
 
     ``x <- Q x`` with ``Q`` the product of the factors ``a I + b R + c R²``, where ``R <- P R P`` follows without
-    ``x`` (Dao-AILab, "Gram Newton-Schulz", 2025). Cheaper than the standard iteration where m and n differ.
+    ``x`` (Dao-AILab, "Gram Newton-Schulz", 2025). Cheaper than the standard iteration where m and n differ;
+    square matrices take the standard one.
 
     Parameters
     ----------
@@ -152,7 +153,7 @@ def gram_ns(
     triples = schedule(coefficients, steps)
     work = _prepare(x, normalize, eps, eps_mode, compute_dtype, xp)
     chosen = _resolve_restarts(restarts, coefficients, steps, dtype_name(work.dtype))
-    return _finish(gram_loop(work, triples, chosen, normalize=normalize, kernels=kernels, xp=xp), x, xp)
+    return _finish(_gram_form(work, triples, chosen, normalize, kernels, xp), x, xp)
 
 
 def orthogonalize(
@@ -220,7 +221,7 @@ def orthogonalize(
         result = standard_loop(work, triples, normalize=normalize, kernels=kernels, xp=xp)
     else:
         chosen = _resolve_restarts(restarts, coefficients, steps, dtype_name(work.dtype))
-        result = gram_loop(work, triples, chosen, normalize=normalize, kernels=kernels, xp=xp)
+        result = _gram_form(work, triples, chosen, normalize, kernels, xp)
     return _finish(result, x, xp)
 
 
@@ -293,6 +294,20 @@ def _resolve_restarts(restarts: Restarts, coefficients: Coefficients, steps: int
     if isinstance(restarts, str) or min(restarts, default=0) < 0:
         raise ValueError(f"restarts={restarts!r} is not accepted; accepted: 'auto' or 0-based steps")
     return tuple(sorted({r for r in restarts if 0 < r < steps}))
+
+
+def _gram_form(
+    work: Array,
+    triples: tuple[Triple, ...],
+    restarts: tuple[int, ...],
+    normalize: Normalization,
+    kernels: Kernels,
+    xp: Array,
+) -> Array:
+    """Run the Gram iteration, or the standard one on square matrices, where Gram costs more."""
+    if work.shape[-2] == work.shape[-1]:
+        return standard_loop(work, triples, normalize=normalize, kernels=kernels, xp=xp)
+    return gram_loop(work, triples, restarts, normalize=normalize, kernels=kernels, xp=xp)
 
 
 def _prepare(

@@ -1,6 +1,6 @@
-"""Recipes: everything about an update but its learning rate and weight decay, as values; and whole dialects."""
+"""Recipes: everything about an update but its learning rate and weight decay, as values."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from zeropower.checks import require_choice, require_count, require_number
@@ -8,10 +8,11 @@ from zeropower.coefficients import Coefficients, Triple, headroom, keeps_sign, s
 from zeropower.momentum import MOMENTUM_FORMS, MomentumForm
 from zeropower.newton_schulz import METHODS, Method
 from zeropower.normalize import EPS_MODES, NORMALIZATIONS, EpsMode, Normalization
-from zeropower.routing import DEFAULT_RULES, Rule
 from zeropower.scaling import SCALE_RULES, ScaleRule
 
 DtypeName: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"]
+ComputeDtype: TypeAlias = DtypeName | Literal["parameter"]
+"""A dtype of the iteration, or ``"parameter"``: that of the parameter, or of its momentum where it is kept wider."""
 _UNIT_ROUNDOFF: dict[DtypeName, float] = {
     "float64": 2.0**-53,
     "float32": 2.0**-24,
@@ -47,7 +48,8 @@ class MuonRecipe:
     eps_mode
         ``"clamp"`` or ``"add"``.
     compute_dtype
-        The dtype of the iteration that the recipe asks for; ``None`` leaves it to the device.
+        The dtype of the iteration that the recipe asks for: a name, ``"parameter"`` for the parameter's own, or
+        ``None``, which leaves it to the device.
     scale
         How the learning rate depends on the shape.
 
@@ -68,7 +70,7 @@ class MuonRecipe:
     normalize: Normalization = "frobenius"
     eps: float | None = None
     eps_mode: EpsMode = "clamp"
-    compute_dtype: DtypeName | None = None
+    compute_dtype: ComputeDtype | None = None
     scale: ScaleRule = "match_rms_adamw"
 
     def __post_init__(self) -> None:
@@ -81,18 +83,39 @@ class MuonRecipe:
             require_number("eps", self.eps, low=0.0)
         require_choice("eps_mode", self.eps_mode, EPS_MODES)
         if self.compute_dtype is not None:
-            require_choice("compute_dtype", self.compute_dtype, _UNIT_ROUNDOFF)
+            require_choice("compute_dtype", self.compute_dtype, (*_UNIT_ROUNDOFF, "parameter"))
         require_choice("scale", self.scale, SCALE_RULES)
         if self.restarts != "auto" and min(self.restarts, default=0) < 0:
             raise ValueError(f"restarts={self.restarts!r} is not accepted; accepted: 'auto' or 0-based steps")
         if not isinstance(self.coefficients, str):  # a value that compares and hashes, whatever sequence was given
             object.__setattr__(self, "coefficients", table(self.coefficients))
-        _require_sound(self.triples, self.compute_dtype)
+        _require_sound(self.triples, None if self.compute_dtype == "parameter" else self.compute_dtype)
 
     @property
     def triples(self) -> tuple[Triple, ...]:
         """The quintic of each step."""
         return schedule(self.coefficients, self.steps)
+
+
+def computed_in(recipe: MuonRecipe, dtype: str) -> MuonRecipe:
+    """Return what a recipe does where the device substitutes another compute dtype.
+
+    Parameters
+    ----------
+    recipe
+        The recipe. Restarts that it names were chosen for its own compute dtype.
+    dtype
+        The name of the dtype that it is computed in.
+
+    Returns
+    -------
+    MuonRecipe
+        The same, but with restarts found anew where the dtype is coarser than the recipe's.
+    """
+    own = recipe.compute_dtype
+    if own is None or own == "parameter" or recipe.restarts == "auto" or dtype not in _UNIT_ROUNDOFF:
+        return recipe
+    return replace(recipe, restarts="auto") if _UNIT_ROUNDOFF[dtype] > _UNIT_ROUNDOFF[own] else recipe
 
 
 def _require_sound(triples: tuple[Triple, ...], dtype: DtypeName | None) -> None:
@@ -130,73 +153,3 @@ class AdamWRecipe:
         require_number("beta_1", self.beta_1, low=0.0, high=1.0, high_open=True)
         require_number("beta_2", self.beta_2, low=0.0, high=1.0, high_open=True)
         require_number("eps", self.eps, low=0.0)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Dialect:
-    """A whole convention as one value.
-
-    Attributes
-    ----------
-    muon
-        The recipe of matrices.
-    adamw
-        The recipe of all else.
-    rules
-        Which parameter goes where.
-    lr
-        Default learning rate.
-    weight_decay
-        Default weight decay.
-    """
-
-    muon: MuonRecipe
-    adamw: AdamWRecipe
-    rules: tuple[Rule, ...] = field(default=DEFAULT_RULES, repr=False)
-    lr: float
-    weight_decay: float
-
-
-DIALECTS: dict[str, Dialect] = {
-    # ours: scale-invariant, float32 momentum, the dtype that the device multiplies fastest, AdamW's learning rates
-    "zeropower": Dialect(muon=MuonRecipe(), adamw=AdamWRecipe(), lr=1e-3, weight_decay=0.1),
-    # torch.optim.Muon and torch.optim.AdamW (torch 2.13)
-    "torch": Dialect(
-        muon=MuonRecipe(eps=1e-7, compute_dtype="bfloat16", scale="original"),
-        adamw=AdamWRecipe(beta_2=0.999),
-        lr=1e-3,
-        weight_decay=0.1,
-    ),
-    # optax.contrib.muon (optax 0.2.8); its Adam half is Nesterov's unless nesterov=False
-    "optax": Dialect(
-        muon=MuonRecipe(momentum_form="ema_corrected", eps=1e-8, eps_mode="add", compute_dtype=None, scale="original"),
-        adamw=AdamWRecipe(beta_2=0.999),
-        lr=1e-3,
-        weight_decay=0.0,
-    ),
-}
-"""Conventions in use, by name."""
-
-
-def get_dialect(dialect: str | Dialect) -> Dialect:
-    """Return the dialect of a name, or the dialect itself.
-
-    Parameters
-    ----------
-    dialect
-        A name of :data:`DIALECTS` or a :class:`Dialect`.
-
-    Returns
-    -------
-    Dialect
-        The convention.
-
-    Raises
-    ------
-    ValueError
-        If the name is unknown.
-    """
-    if isinstance(dialect, Dialect):
-        return dialect
-    require_choice("dialect", dialect, DIALECTS)
-    return DIALECTS[dialect]

@@ -29,6 +29,8 @@ class ParamInfo(NamedTuple):
         Whether it is trained.
     aliases
         Other paths of the same (shared) parameter.
+    ancestor_types
+        Names of the classes, with their bases, of its module and of all modules around it.
     """
 
     shape: tuple[int, ...]
@@ -36,6 +38,7 @@ class ParamInfo(NamedTuple):
     module_types: tuple[str, ...] = ()
     trainable: bool = True
     aliases: tuple[str, ...] = ()
+    ancestor_types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,8 @@ class Rule:
         Exact names for the last component.
     module_types
         Names of module classes; the module's class or a base of it must be among them.
+    within
+        Names of module classes; its module or a module around it must be of one of them, or of a subclass.
     ndim
         Accepted numbers of axes.
     max_ndim
@@ -72,6 +77,7 @@ class Rule:
     component: tuple[str, ...] = ()
     last: tuple[str, ...] = ()
     module_types: tuple[str, ...] = ()
+    within: tuple[str, ...] = ()
     ndim: tuple[int, ...] = ()
     max_ndim: int | None = None
     max_short_side: int | None = None
@@ -89,6 +95,7 @@ class Rule:
             and (self.max_ndim is None or len(shape) <= self.max_ndim)
             and (self.max_short_side is None or short_side <= self.max_short_side)
             and (not self.module_types or any(name in self.module_types for name in info.module_types))
+            and (not self.within or not set(self.within).isdisjoint(info.ancestor_types))
             and any(self._matches_path(split_path(p)) for p in (path, *info.aliases))
         )
 
@@ -257,7 +264,7 @@ def route_params(
             raise ValueError(f"rules match no route for {path!r} of shape {info.shape}; accepted: rules that cover it")
         view = (rule.layout or layout) if rule.optimizer == "muon" else None
         if view is not None:
-            view.fans(info.shape)
+            view = _fitted(view, path, info.shape)
         routes[path] = Route(rule.optimizer, view, info.shape, info.trainable, rule.reason)
     return RoutePlan(routes)
 
@@ -277,6 +284,15 @@ def _as_info(value: Any) -> ParamInfo:
         return value
     shape = getattr(value, "shape", value)
     return ParamInfo(tuple(int(size) for size in shape), getattr(value, "dtype", None))
+
+
+def _fitted(layout: MatrixLayout, path: str, shape: tuple[int, ...]) -> MatrixLayout:
+    """Return the layout with axes that are counted for this shape; one that names its axes stays as it is."""
+    try:
+        layout.fans(shape)
+    except ValueError as error:
+        raise ValueError(f"layout of {path!r}: {error}; accepted: a layout that fits, or a rule for AdamW") from None
+    return layout.at(len(shape)) if "rest" in (layout.fan_out, layout.fan_in) or layout.ndim else layout
 
 
 def _route_from_dict(fields: dict[str, Any]) -> Route:

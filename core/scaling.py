@@ -10,13 +10,15 @@ from typing import Literal, TypeAlias
 
 from zeropower.checks import require_choice
 
-ScaleRule: TypeAlias = Literal["original", "match_rms_adamw", "spectral_unclamped", "none"]
+ScaleRule: TypeAlias = Literal["original", "match_rms_adamw", "rms_one", "spectral_unclamped", "none"]
 
 SCALE_RULES: dict[ScaleRule, Callable[[int, int], float]] = {
     # Keller Jordan's Muon; torch.optim.Muon "original"; Emerging-Optimizers "shape_scaling"
     "original": lambda fan_out, fan_in: math.sqrt(max(1.0, fan_out / fan_in)),
     # Moonlight (arXiv:2502.16982): the root mean square of AdamW's updates, 0.2; Dion "rms_norm"
     "match_rms_adamw": lambda fan_out, fan_in: 0.2 * math.sqrt(max(fan_out, fan_in)),
+    # root mean square one: openvpi/DiffSinger; Emerging-Optimizers and Megatron "spectral"
+    "rms_one": lambda fan_out, fan_in: math.sqrt(max(fan_out, fan_in)),
     # Bernstein, "Deriving Muon": unit change of RMS norm; Dion "spectral_norm", Emerging-Optimizers "unit_rms_norm"
     "spectral_unclamped": lambda fan_out, fan_in: math.sqrt(fan_out / fan_in),
     "none": lambda fan_out, fan_in: 1.0,
@@ -30,6 +32,7 @@ def lr_scale(rule: ScaleRule, fan_out: int, fan_in: int) -> float:
     ----------
     rule
         ``"original"``: ``sqrt(max(1, fan_out / fan_in))``; ``"match_rms_adamw"``: ``0.2 sqrt(max(fan_out, fan_in))``;
+        ``"rms_one"``: ``sqrt(max(fan_out, fan_in))``;
         ``"spectral_unclamped"``: ``sqrt(fan_out / fan_in)``; ``"none"``: 1.
     fan_out
         Size of the output side.

@@ -77,11 +77,13 @@ def muon_direction(
     """
     xp = array_namespace(grad) if xp is None else xp
     beta = recipe.momentum if momentum is None else momentum
+    own_dtype = grad.dtype
     grad = xp.astype(grad, accumulation_dtype(grad.dtype, xp))
     buffer = momentum_update(grad, None if state is None else state.momentum, beta=beta, form=recipe.momentum_form)
     followed = momentum_direction(
         grad, buffer, beta=beta, form=recipe.momentum_form, nesterov=recipe.nesterov, step=step, xp=xp
     )
+    wanted = recipe.compute_dtype if compute_dtype is None else compute_dtype
     matrices = orthogonalize(
         layout.to_matrices(followed, xp),
         method=recipe.method,
@@ -91,7 +93,7 @@ def muon_direction(
         normalize=recipe.normalize,
         eps=recipe.eps,
         eps_mode=recipe.eps_mode,
-        compute_dtype=recipe.compute_dtype if compute_dtype is None else compute_dtype,
+        compute_dtype=own_dtype if wanted == "parameter" else wanted,
         kernels=kernels,
         xp=xp,
     )

@@ -23,6 +23,7 @@ from zeropower.jax.precision import widened
 from zeropower.jax.routing import Views, flatten_named
 from zeropower.momentum import momentum_direction, momentum_update
 from zeropower.normalize import accumulation_dtype
+from zeropower.recipes import computed_in
 
 
 class ScaleByMuonState(NamedTuple):
@@ -99,7 +100,7 @@ def _muon_leaf(
     direction, state = muon_direction(
         grad,
         MuonState(widened(buffer)),
-        replace(recipe, scale="none") if adaptive else recipe,
+        computed_in(replace(recipe, scale="none") if adaptive else recipe, choice.compute_dtype),
         step=count,
         layout=layout,
         compute_dtype=jnp.dtype(choice.compute_dtype),

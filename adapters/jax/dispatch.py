@@ -13,7 +13,7 @@ import jax.numpy as jnp
 from zeropower import Kernels
 from zeropower.checks import require_choice
 from zeropower.jax.kernels import JAX
-from zeropower.recipes import DtypeName
+from zeropower.recipes import ComputeDtype, DtypeName
 
 
 class Choice(NamedTuple):
@@ -111,6 +111,24 @@ def follow_recipe(wanted: DtypeName | None) -> Compute:
         return choice
 
     return choose
+
+
+def follow(wanted: ComputeDtype | None, mu_dtype: Any = None) -> Compute:
+    """Compute in what a recipe wants: :func:`follow_leaf` where that is the parameter's own dtype.
+
+    Parameters
+    ----------
+    wanted
+        The recipe's ``compute_dtype``.
+    mu_dtype
+        The dtype that the momentum is kept in, or ``None``.
+
+    Returns
+    -------
+    Compute
+        Looks the device up when it is called.
+    """
+    return follow_leaf(mu_dtype) if wanted == "parameter" else follow_recipe(wanted)
 
 
 def follow_leaf(mu_dtype: Any) -> Compute:

@@ -6,13 +6,13 @@ from typing import Any
 
 import optax
 
-from zeropower import DIALECTS, Dialect, MatrixLayout, MuonRecipe, Rule
+from zeropower import IN_OUT, Dialect, MatrixLayout, MuonRecipe, Rule
+from zeropower.dialects import get_dialect
 from zeropower.jax.directions import adamw_directions, muon_directions
-from zeropower.jax.dispatch import Compute, follow_leaf, follow_order, follow_recipe
+from zeropower.jax.dispatch import Compute, follow, follow_order
 from zeropower.jax.options import float_dtype, overruled, rate, require_keys
 from zeropower.jax.routing import Views, planned_views
 from zeropower.jax.updates import as_updates, partition
-from zeropower.recipes import get_dialect
 
 _MUON_FIELDS = {field.name: field.name for field in fields(MuonRecipe)}
 _ADAMW_FIELDS = {"b1": "beta_1", "b2": "beta_2", "eps": "eps"}
@@ -82,14 +82,17 @@ def muon_adamw(
         "learning_rate": rate("learning_rate", learning_rate),
         "weight_decay": rate("weight_decay", weight_decay, default=chosen.weight_decay),
     }
+    defaults = dict(rates)
+    if weight_decay is None and chosen.adamw_weight_decay is not None:
+        defaults["weight_decay"] = chosen.adamw_weight_decay
     adamw_rates = {
         name: rate(f"adamw_args[{name!r}]", adamw_given.pop(name, None), default=shared)
-        for name, shared in rates.items()
+        for name, shared in defaults.items()
     }
     muon_recipe = overruled(chosen.muon, "muon_args", muon_given, _MUON_FIELDS)
     adamw_recipe = overruled(chosen.adamw, "adamw_args", adamw_given, _ADAMW_FIELDS)
-    compute = _compute(muon_recipe, muon_given, chosen, mu_dtype)
-    views = planned_views(chosen.rules if rules is None else rules, layouts)
+    compute = _compute(muon_recipe, muon_given, mu_dtype)
+    views = planned_views(chosen.rules if rules is None else rules, layouts, chosen.layout or IN_OUT)
 
     def muon(views: Views) -> optax.GradientTransformation:
         return as_updates(muon_directions(muon_recipe, views, compute=compute, mu_dtype=mu_dtype), **rates)
@@ -98,9 +101,7 @@ def muon_adamw(
     return partition(muon, adamw, views, adamw_label="adamw")
 
 
-def _compute(recipe: MuonRecipe, given: Mapping[str, Any], dialect: Dialect, mu_dtype: Any) -> Compute:
+def _compute(recipe: MuonRecipe, given: Mapping[str, Any], mu_dtype: Any) -> Compute:
     if given.get("compute_dtype") is not None:
         return follow_order(given["compute_dtype"])
-    if dialect is DIALECTS["optax"]:
-        return follow_leaf(mu_dtype)
-    return follow_recipe(recipe.compute_dtype)
+    return follow(recipe.compute_dtype, mu_dtype)

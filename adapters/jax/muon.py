@@ -7,7 +7,7 @@ from jax.typing import ArrayLike
 
 from zeropower import AdamWRecipe, MuonRecipe, lr_scale
 from zeropower.jax.directions import adamw_directions, muon_directions
-from zeropower.jax.dispatch import Compute, follow_leaf, follow_order, follow_recipe
+from zeropower.jax.dispatch import Compute, follow, follow_leaf, follow_order
 from zeropower.jax.options import errors_naming, float_dtype, number, optax_recipe, rate, scalar
 from zeropower.jax.precision import rounded
 from zeropower.jax.routing import Views, declared_views
@@ -101,7 +101,7 @@ def scale_by_muon(
         clashing = [k for k, v in arguments.items() if type(v) is not type(defaults[k]) or v != defaults[k]]
         if clashing:
             raise ValueError(f"recipe={recipe!r} comes with {', '.join(clashing)}; accepted: one or the other")
-        compute = follow_recipe(recipe.compute_dtype)
+        compute = follow(recipe.compute_dtype, mu_dtype)
     if compute_dtype is not None:
         compute = follow_order(compute_dtype)
     views = declared_views(weight_dimension_numbers, argument="weight_dimension_numbers")

@@ -71,7 +71,10 @@ def require_real(path: str, leaf: Any) -> None:
 
 
 def routing_plan(
-    params: Any, rules: Sequence[Rule] | None = None, layouts: Mapping[str, MatrixLayout] | None = None
+    params: Any,
+    rules: Sequence[Rule] | None = None,
+    layouts: Mapping[str, MatrixLayout] | None = None,
+    layout: MatrixLayout = IN_OUT,
 ) -> RoutePlan:
     """Decide for each leaf of a tree whether Muon or AdamW takes it; what :func:`muon_adamw` does.
 
@@ -86,6 +89,8 @@ def routing_plan(
         for what the rules send to Muon, and sends leaves of more than two axes there that the rules keep from Muon
         for want of a layout. Rules that come before the first Muon rule, such as those for vectors, embeddings and
         heads, stand.
+    layout
+        The matrix view of what goes to Muon without one.
 
     Returns
     -------
@@ -122,10 +127,12 @@ def routing_plan(
         probe = Rule(optimizer="muon", reason="layout", path=(glob,))
         if infos and not any(probe.matches(path, info) for path, info in infos.items()):
             raise ValueError(f"layouts={glob!r} matches no parameter; accepted: a glob for one of {', '.join(infos)}")
-    return route_params(infos, rules=_with_layouts(rules, layouts), layout=IN_OUT)
+    return route_params(infos, rules=_with_layouts(rules, layouts), layout=layout)
 
 
-def planned_views(rules: Sequence[Rule] | None, layouts: Mapping[str, MatrixLayout] | None) -> Views:
+def planned_views(
+    rules: Sequence[Rule] | None, layouts: Mapping[str, MatrixLayout] | None, layout: MatrixLayout = IN_OUT
+) -> Views:
     """Return the views that :func:`routing_plan` plans.
 
     Parameters
@@ -134,6 +141,8 @@ def planned_views(rules: Sequence[Rule] | None, layouts: Mapping[str, MatrixLayo
         As for :func:`routing_plan`.
     layouts
         As for :func:`routing_plan`.
+    layout
+        As for :func:`routing_plan`.
 
     Returns
     -------
@@ -141,7 +150,7 @@ def planned_views(rules: Sequence[Rule] | None, layouts: Mapping[str, MatrixLayo
         The layout of each path that goes to Muon.
     """
     _with_layouts(rules, layouts)  # refuses what it would refuse later
-    return lambda tree: {path: route.layout for path, route in routing_plan(tree, rules, layouts).items()}
+    return lambda tree: {path: route.layout for path, route in routing_plan(tree, rules, layouts, layout).items()}
 
 
 def _with_layouts(rules: Sequence[Rule] | None, layouts: Mapping[str, MatrixLayout] | None) -> tuple[Rule, ...]:

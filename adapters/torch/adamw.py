@@ -8,16 +8,15 @@ import array_api_compat.torch as xp
 import torch
 from torch import Tensor
 
-from zeropower import AdamWRecipe, AdamWState, adamw_step, weight_decay_for_step
-from zeropower.checks import require_choice, require_count
+from zeropower import AdamWRecipe, AdamWState, adamw_step
 
+from .decay import STEPS_PASSED, read_decay
 from .engine import Engine, Job
 from .groups import Piece, pieces, write
 from .muon import Params
 from .options import Group, Names, Number, read_number, refuse_unknown, renamed, to_number
 from .state import STEP, State, entry_of, updates_of
 
-CLOCKS = ("global", "parameter")
 BETA_NAMES: Names = {"beta_1": "betas[0]", "beta_2": "betas[1]"}
 _KEYS = (STEP, "exp_avg", "exp_avg_sq")
 
@@ -35,13 +34,10 @@ class AdamWUpdate:
 
     def read(self, group: Group) -> AdamWOptions:
         """Return the options of a group, checked."""
-        decay = read_number("weight_decay", group["weight_decay"])
+        return AdamWOptions(self._read_recipe(group), read_number("lr", group["lr"]), read_decay(group))
 
-        def weight_decay(step: int) -> float:
-            return decay
-
-        recipe = read_adamw_recipe(group["momentum"], group["beta_2"], group["eps"], {"beta_1": "momentum"})
-        return AdamWOptions(recipe, read_number("lr", group["lr"]), weight_decay)
+    def _read_recipe(self, group: Group) -> AdamWRecipe:
+        return read_adamw_recipe(group["momentum"], group["beta_2"], group["eps"], {"beta_1": "momentum"})
 
     def check(self, group: Group) -> None:
         """Refuse a group whose options are not accepted."""
@@ -101,31 +97,10 @@ def _is_flat(param: Tensor, state: State) -> bool:
 
 
 class BitNetUpdate(AdamWUpdate):
-    """The step of AdamW with ``betas`` as one option, and a decay that follows a clock."""
+    """The step of AdamW on the elements of a group that has ``betas`` as one option."""
 
-    def read(self, group: Group) -> AdamWOptions:
-        """Return the options of a group, checked."""
-        beta_1, beta_2 = read_betas(group["betas"])
-        initial, final = (read_number(key, group[key]) for key in ("weight_decay", "weight_decay_final"))
-        start = read_number("second_stage_start", group["second_stage_start"])
-        total_steps, clock, passed = group["total_steps"], group["clock"], group["steps_passed"]
-        require_count("total_steps", total_steps, least=1)
-        require_choice("clock", clock, CLOCKS)
-
-        def weight_decay(step: int) -> float:
-            now = passed + 1 if clock == "global" else step
-            return cast("float", weight_decay_for_step(initial, final, start, total_steps, now))
-
-        recipe = read_adamw_recipe(beta_1, beta_2, group["eps"], BETA_NAMES)
-        return AdamWOptions(recipe, read_number("lr", group["lr"]), weight_decay)
-
-    def jobs(self, group: Group, params: Sequence[Tensor], state: State) -> list[Job]:
-        """Return the jobs of AdamW, and one that advances the clock of the group."""
-
-        def tick() -> None:
-            group["steps_passed"] += 1
-
-        return [*super().jobs(group, params, state), tick]
+    def _read_recipe(self, group: Group) -> AdamWRecipe:
+        return read_adamw_recipe(*read_betas(group["betas"]), group["eps"], BETA_NAMES)
 
 
 def read_betas(betas: Any) -> tuple[Any, Any]:
@@ -211,16 +186,10 @@ class BitNetAdamW(Engine):
             "second_stage_start": second_stage_start,
             "total_steps": total_steps,
             "clock": clock,
-            "steps_passed": 0,
+            STEPS_PASSED: 0,
         }
         self._of_adamw.read(defaults)
         super().__init__(cast("Any", params), defaults)
-
-    def _complete(self, given: Any) -> Group:
-        group = super()._complete(given)
-        if self.param_groups and "steps_passed" not in given:  # the clock of a group that comes later is not at zero
-            group["steps_passed"] = max(other["steps_passed"] for other in self.param_groups)
-        return group
 
     def _update(self, group: Any) -> BitNetUpdate:
         return self._of_adamw

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, cast
 import torch
 
 from zeropower import Kernels
-from zeropower.recipes import DtypeName
+from zeropower.recipes import ComputeDtype, DtypeName
 
 from .kernels import FUSED, STRIPED
 
@@ -72,7 +72,7 @@ def choose(
     device: str,
     param_dtype: DtypeName,
     *,
-    wanted: DtypeName | None,
+    wanted: ComputeDtype | None,
     asked: DtypeName | None = None,
     capabilities: Capabilities | None = None,
 ) -> Choice:
@@ -85,7 +85,8 @@ def choose(
     param_dtype
         The name of their dtype; float64 is computed in float64 unless the user asks otherwise.
     wanted
-        What the recipe would like; the table decides what the device makes of it.
+        What the recipe would like; the table decides what the device makes of it. ``"parameter"`` is the parameters'
+        own dtype, or float32 where the device does not multiply that.
     asked
         What the user asked for, which wins over everything.
     capabilities
@@ -96,17 +97,18 @@ def choose(
     Choice
         The dtype's name and the kernels.
     """
-    if asked is None and param_dtype == "float64":
-        asked = param_dtype
-    row = TABLE.get((device, asked or wanted)) or TABLE[ANY_DEVICE, asked or wanted]
+    wish = param_dtype if param_dtype == "float64" or wanted == "parameter" else wanted
+    row = TABLE.get((device, asked or wish)) or TABLE[ANY_DEVICE, asked or wish]
     if asked is not None:
         return Choice(asked, row.kernels)
     if row.compute_dtype != FAST_ON_CPU:
         return Choice(cast("DtypeName", row.compute_dtype), row.kernels)
     flags = cpu_capabilities() if capabilities is None else capabilities
     fast: DtypeName = "bfloat16" if any(flags.get(name, False) for name in _CPU_BFLOAT16) else "float32"
+    if wanted == "parameter":
+        return Choice(fast if fast == wish else "float32", row.kernels)
     if row.warns:
-        _warn_once(f"{wanted} becomes {fast} on this CPU ({row.reason}); compute_dtype={wanted!r} insists on it")
+        _warn_once(f"{wish} becomes {fast} on this CPU ({row.reason}); compute_dtype={wish!r} insists on it")
     return Choice(fast, row.kernels)
 
 

@@ -5,6 +5,7 @@ and so checked, before the first one runs.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Protocol, TypeAlias, overload
 
 import torch
@@ -14,6 +15,7 @@ from torch.optim import Optimizer
 from zeropower import MatrixLayout
 from zeropower.newton_schulz import dtype_name
 
+from .decay import STEPS_PASSED
 from .names import members
 from .options import Group, layout_to_plain
 from .state import Entry, State, entry_of, loaded
@@ -88,6 +90,8 @@ class Engine(Optimizer):
             update = self._update(group)
             update.check(group)
             jobs += update.jobs(group, _with_gradient(group), self.state)
+            if STEPS_PASSED in group:
+                jobs.append(partial(_tick, group))
         for job in jobs:
             job()
         return loss
@@ -157,7 +161,9 @@ class Engine(Optimizer):
         params = given["params"]
         if isinstance(params, set):
             raise TypeError("params is a set, whose order changes between runs; accepted: a list")
-        group: Group = {**self.defaults, **{key: _plain(value) for key, value in given.items()}}
+        clocks = [other[STEPS_PASSED] for other in self.param_groups if STEPS_PASSED in other]
+        clock = {STEPS_PASSED: max(clocks)} if clocks else {}  # that of a group that comes later is not at zero
+        group: Group = {**self.defaults, **clock, **{key: _plain(value) for key, value in given.items()}}
         group["params"] = [params] if isinstance(params, Tensor) else list(params)
         self._check(group)
         return group
@@ -203,6 +209,10 @@ class Engine(Optimizer):
         if left:
             raise ValueError(f"state_dict has state of unknown parameters {list(left)}; accepted: those of its groups")
         return state
+
+
+def _tick(group: Group) -> None:
+    group[STEPS_PASSED] += 1
 
 
 def _with_gradient(group: Group) -> list[Tensor]:

@@ -3,15 +3,16 @@
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
 from zeropower import OUT_IN, AdamWRecipe, Dialect, MatrixLayout, MuonRecipe, RoutePlan, Rule, route_params
-from zeropower.recipes import get_dialect
+from zeropower.dialects import get_dialect
 from zeropower.routing import OPTIMIZERS, OptimizerName, split_path
 
 from .adamw import BETA_NAMES, AdamWUpdate, read_adamw_recipe, read_betas
+from .decay import CONSTANT, STEPS_PASSED
 from .engine import Engine, Update
 from .muon import MuonUpdate
 from .names import Named, of_module, to_group, to_groups
@@ -28,8 +29,8 @@ from .options import (
 )
 
 _SHARED = ("lr", "weight_decay")
-_MUON_ARGS = (*_SHARED, *RECIPE_FIELDS)
-_ADAMW_ARGS = (*_SHARED, "betas", "eps")
+_MUON_ARGS = (*_SHARED, *CONSTANT, *RECIPE_FIELDS)
+_ADAMW_ARGS = (*_SHARED, *CONSTANT, "betas", "eps")
 
 
 class MuonAdamW(Engine):
@@ -58,12 +59,20 @@ class MuonAdamW(Engine):
     rules
         Routing rules in order of precedence; ``None`` takes the dialect's.
     muon_args
-        Options of Muon: ``lr``, ``weight_decay``, and the fields of :class:`zeropower.MuonRecipe`. A ``compute_dtype``
-        given here wins over the device's.
+        Options of Muon: ``lr``, ``weight_decay`` and what follows ``verbose``, for Muon alone, and the fields of
+        :class:`zeropower.MuonRecipe`. A ``compute_dtype`` given here wins over the device's.
     adamw_args
-        Options of AdamW: ``lr``, ``weight_decay``, ``betas``, ``eps``.
+        Options of AdamW: ``betas``, ``eps``, and those that Muon has, for AdamW alone.
     verbose
         Whether to print the plan.
+    weight_decay_final
+        Decay of the last step, in two stages as in :class:`BitNetAdamW`; ``None`` keeps the decay constant.
+    second_stage_start
+        As for :class:`BitNetAdamW`.
+    total_steps
+        As for :class:`BitNetAdamW`; needed by ``weight_decay_final`` alone.
+    clock
+        As for :class:`BitNetAdamW`.
 
     Attributes
     ----------
@@ -97,7 +106,7 @@ class MuonAdamW(Engine):
     """
 
     _updates: ClassVar[Mapping[str, Update]] = {"muon": MuonUpdate({}), "adamw": AdamWUpdate()}
-    _own_attributes = ("plan", "_rules", "_options", "_lr_ratios")
+    _own_attributes = ("plan", "_rules", "_layout", "_options", "_lr_ratios")
 
     plan: RoutePlan
 
@@ -112,6 +121,10 @@ class MuonAdamW(Engine):
         muon_args: Mapping[str, Any] | None = None,
         adamw_args: Mapping[str, Any] | None = None,
         verbose: bool = False,
+        weight_decay_final: float | None = None,
+        second_stage_start: float = 0.5,
+        total_steps: int | None = None,
+        clock: Literal["global", "parameter"] = "global",
         **unknown: Any,
     ) -> None:
         refuse_unknown(type(self), unknown)
@@ -119,18 +132,25 @@ class MuonAdamW(Engine):
         base: Group = {
             "lr": convention.lr if lr is None else lr,
             "weight_decay": convention.weight_decay if weight_decay is None else weight_decay,
+            "weight_decay_final": weight_decay_final,
+            "second_stage_start": second_stage_start,
+            "total_steps": total_steps,
+            "clock": clock,
         }
+        own_decay = convention.adamw_weight_decay if weight_decay is None else None
+        adamw_base = base if own_decay is None else {**base, "weight_decay": own_decay}
         self.plan = RoutePlan({})
         self._rules = convention.rules if rules is None else tuple(rules)
+        self._layout = convention.layout or OUT_IN
         self._options: dict[str, Group] = {
             "muon": _muon_options(convention.muon, base, muon_args or {}),
-            "adamw": _adamw_options(convention.adamw, base, adamw_args or {}),
+            "adamw": _adamw_options(convention.adamw, adamw_base, adamw_args or {}),
         }
         self._lr_ratios = {name: _ratio(options["lr"], base["lr"]) for name, options in self._options.items()}
         groups = to_groups(model_or_named_params)
         if not any(group["params"] for group in groups):
             raise ValueError("model_or_named_params has no parameter; accepted: at least one")
-        super().__init__(groups, {**base, "momentum": convention.muon.momentum})
+        super().__init__(groups, {**base, "momentum": convention.muon.momentum, STEPS_PASSED: 0})
         if isinstance(model_or_named_params, nn.Module) and not self.plan.paths("muon"):
             message = f"no parameter of {type(model_or_named_params).__name__} goes to Muon; optimizer.plan says why"
             warnings.warn(message, stacklevel=2)
@@ -162,7 +182,7 @@ class MuonAdamW(Engine):
         for name, (param, _) in named.items():
             if name in self.plan or id(param) in known:
                 raise ValueError(f"parameter {name!r} is in the optimizer already; accepted: each parameter once")
-        layout = group.pop("layout", None) or OUT_IN
+        layout = group.pop("layout", None) or self._layout
         plan = route_params({name: info for name, (_, info) in named.items()}, rules=self._rules, layout=layout)
         parts = self._split(group, named, plan)
         for part in parts:  # all of them, before the first one is added
@@ -258,7 +278,7 @@ def _shared_options(kind: str, args: Mapping[str, Any]) -> Group:
     shared = {name: args[name] for name in _SHARED if args.get(name) is not None}
     for name, value in shared.items():
         read_number(f"{kind}[{name!r}]", value)
-    return shared
+    return {**shared, **{name: args[name] for name in CONSTANT if name in args}}
 
 
 def _refuse_unknown_keys(kind: str, args: Mapping[str, Any], accepted: Sequence[str]) -> None:

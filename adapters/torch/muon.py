@@ -1,6 +1,6 @@
 """Muon for PyTorch: momentum, orthogonalised matrix by matrix."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -9,9 +9,11 @@ import torch
 from torch import Tensor
 
 from zeropower import OUT_IN, Dialect, MatrixLayout, MuonRecipe, MuonState, muon_step
+from zeropower.dialects import get_dialect
 from zeropower.newton_schulz import dtype_name
-from zeropower.recipes import DtypeName, get_dialect
+from zeropower.recipes import DtypeName, computed_in
 
+from .decay import needs_count, read_decay
 from .dispatch import Choice, choose
 from .engine import Engine, Job
 from .groups import stacks, write
@@ -42,7 +44,7 @@ class MuonOptions(NamedTuple):
 
     recipe: MuonRecipe
     lr: float
-    weight_decay: float
+    weight_decay: Callable[[int], float]  # of the 1-based count of the parameter's update
     momentum: float
     layout: MatrixLayout | None
     asked_dtype: DtypeName | None
@@ -65,7 +67,7 @@ class MuonUpdate:
         return MuonOptions(
             recipe_from_group(group, self._names),
             lr=read_number("lr", group["lr"]),
-            weight_decay=read_number("weight_decay", group["weight_decay"]),
+            weight_decay=read_decay(group),
             momentum=read_number("momentum", group["momentum"], below=1.0),
             layout=layout_from_plain(group["layout"]),
             asked_dtype=read_dtype("compute_dtype", group["compute_dtype"]),
@@ -79,8 +81,9 @@ class MuonUpdate:
             _choose(param, options)
 
     def state_keys(self, group: Group) -> tuple[str, ...]:
-        """Return what is kept: the momentum, and the count where the form of momentum needs it."""
-        return ("momentum_buffer", STEP) if group["momentum_form"] == "ema_corrected" else ("momentum_buffer",)
+        """Return what is kept: the momentum, and the count where momentum or decay needs it."""
+        counts = group["momentum_form"] == "ema_corrected" or needs_count(group)
+        return ("momentum_buffer", STEP) if counts else ("momentum_buffer",)
 
     def jobs(self, group: Group, params: Sequence[Tensor], state: State) -> list[Job]:
         """Return one job for each stack of equal parameters."""
@@ -109,12 +112,12 @@ def _run(
         param,
         grad,
         MuonState(buffer),
-        options.recipe,
+        computed_in(options.recipe, choice.compute_dtype),
         lr=options.lr,
-        weight_decay=options.weight_decay,
+        weight_decay=options.weight_decay(step or 0),
         step=step,
         momentum=options.momentum,
-        layout=OUT_IN if options.layout is None else _from_the_end(options.layout, params[0].ndim),
+        layout=OUT_IN if options.layout is None else options.layout.at(params[0].ndim),
         compute_dtype=choice.compute_dtype,
         kernels=choice.kernels,
         xp=xp,
@@ -146,12 +149,6 @@ def _check_matrices(name: str, param: Tensor, layout: MatrixLayout | None) -> No
         layout.fans(shape)
     except ValueError:
         raise ValueError(f"{name} has shape {shape}; accepted with layout={layout}: shapes with these axes") from None
-
-
-def _from_the_end(layout: MatrixLayout, ndim: int) -> MatrixLayout:
-    """Return the layout with axes counted from the end, so that it holds in a stack too."""
-    fan_out, fan_in = (tuple(a if a < 0 else a - ndim for a in side) for side in (layout.fan_out, layout.fan_in))
-    return MatrixLayout(fan_out, fan_in)
 
 
 class Muon(Engine):
@@ -192,7 +189,8 @@ class Muon(Engine):
         A name of :data:`zeropower.DIALECTS`, or a :class:`zeropower.Dialect`: decides what is not given. The defaults
         of all arguments above are ``torch.optim.Muon``'s with ``"torch"``.
     layout
-        How a parameter is a stack of matrices, for parameters with other than two axes.
+        How a parameter is a stack of matrices, for parameters with other than two axes; ``None`` takes the
+        dialect's, if it has one.
     compute_dtype
         The dtype of the iteration, a ``torch.dtype`` or its name. ``None`` leaves it to the dialect and the device:
         bfloat16 on CUDA and on CPUs that multiply it, else float32; float64 for parameters in float64.
@@ -241,7 +239,7 @@ class Muon(Engine):
             "lr": convention.lr,
             "weight_decay": convention.weight_decay,
             **recipe_to_group(convention.muon, TORCH_NAMES),
-            "layout": layout_to_plain(layout),
+            "layout": layout_to_plain(convention.layout if layout is None else layout),
             "compute_dtype": read_dtype("compute_dtype", compute_dtype),
             "adjust_lr_fn": adjust_lr_fn,
             **given(

@@ -34,11 +34,13 @@ def of_module(module: nn.Module) -> dict[str, Named]:
     """
     named: dict[str, Named] = {}
     first_names: dict[int, str] = {}
+    around: dict[str, tuple[str, ...]] = {}  # prefix -> classes of the module and of all that hold it
     for prefix, owner in module.named_modules(remove_duplicate=False):
         classes = type(owner).__mro__
         types = tuple(cls.__name__ for cls in classes[: classes.index(nn.Module)])
+        around[prefix] = _union(types, around[prefix.rpartition(".")[0]] if prefix else ())
         for last, param in owner.named_parameters(recurse=False, remove_duplicate=False):
-            _add(named, first_names, f"{prefix}.{last}" if prefix else last, param, types)
+            _add(named, first_names, f"{prefix}.{last}" if prefix else last, param, types, around[prefix])
     return named
 
 
@@ -68,7 +70,7 @@ def of_pairs(pairs: Iterable[Any]) -> dict[str, Named]:
         name, param = cast("tuple[str, Any]", pair)
         if not isinstance(param, Tensor):
             raise TypeError(f"params: {name!r} is {_describe(param)}, not a parameter; {_NAMED}")
-        _add(named, first_names, name, param, ())
+        _add(named, first_names, name, param, (), ())
     return named
 
 
@@ -155,7 +157,12 @@ def members(group: Mapping[str, Any]) -> list[tuple[str, Tensor]]:
 
 
 def _add(
-    named: dict[str, Named], first_names: dict[int, str], name: str, param: Tensor, types: tuple[str, ...]
+    named: dict[str, Named],
+    first_names: dict[int, str],
+    name: str,
+    param: Tensor,
+    types: tuple[str, ...],
+    around: tuple[str, ...],
 ) -> None:
     if is_lazy(param):
         raise ValueError(f"parameter {name!r} has no shape yet; accepted: initialised ones, after a first forward pass")
@@ -163,12 +170,19 @@ def _add(
         raise ValueError(f"params names two parameters {name!r}; accepted: a name of its own for each")
     first = first_names.setdefault(id(param), name)
     if first == name:
-        info = ParamInfo(tuple(param.shape), param.dtype, types, param.requires_grad, ())
+        info = ParamInfo(tuple(param.shape), param.dtype, types, param.requires_grad, (), around)
     else:
         known = named[first].info
-        more = tuple(cls for cls in types if cls not in known.module_types)
-        info = known._replace(module_types=known.module_types + more, aliases=(*known.aliases, name))
+        info = known._replace(
+            module_types=_union(known.module_types, types),
+            aliases=(*known.aliases, name),
+            ancestor_types=_union(known.ancestor_types, around),
+        )
     named[first] = Named(param, info)
+
+
+def _union(first: tuple[str, ...], second: tuple[str, ...]) -> tuple[str, ...]:
+    return (*first, *(name for name in second if name not in first))
 
 
 def _describe(value: object) -> str:

@@ -126,16 +126,19 @@ def read_dtype(name: str, value: object) -> DtypeName | None:
     return cast("DtypeName", found)
 
 
-def layout_to_plain(layout: MatrixLayout | None) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return a layout as tuples, which a checkpoint can hold."""
-    return None if layout is None else (layout.fan_out, layout.fan_in)
+def layout_to_plain(layout: MatrixLayout | None) -> tuple[Any, ...] | None:
+    """Return a layout as a tuple of plain values, which a checkpoint can hold."""
+    if layout is None:
+        return None
+    return (layout.fan_out, layout.fan_in, layout.ndim) if layout.ndim else (layout.fan_out, layout.fan_in)
 
 
 def layout_from_plain(plain: Any) -> MatrixLayout | None:
     """Return the layout that :func:`layout_to_plain` took apart; one that is whole stays."""
     if plain is None or isinstance(plain, MatrixLayout):
         return plain
-    return MatrixLayout(tuple(plain[0]), tuple(plain[1]))
+    fan_out, fan_in, *ndim = (axes if isinstance(axes, str) else tuple(axes) for axes in plain)
+    return MatrixLayout(cast("Any", fan_out), cast("Any", fan_in), *cast("Any", ndim))
 
 
 def recipe_to_group(recipe: MuonRecipe, names: Names) -> Group:

@@ -5,7 +5,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from zeropower import IN_OUT, OUT_IN, MatrixLayout, MuonRecipe, muon_step
+from zeropower import CONV, HEADS, IN_OUT, MERGED_HEADS, OUT_IN, MatrixLayout, MuonRecipe, muon_step
 from zeropower.conformance.check import EAGER, check
 from zeropower.conformance.laws import rounded
 from zeropower.conformance.oracles import matrices
@@ -16,8 +16,11 @@ CASES = [  # layout, shape, (batch, fan_out, fan_in)
     (IN_OUT, (4, 6), (1, 6, 4)),
     (OUT_IN, (3, 4, 6), (3, 4, 6)),
     (IN_OUT, (2, 3, 4, 6), (6, 6, 4)),
-    (MatrixLayout((0,), (1, 2)), (4, 3, 5), (1, 4, 15)),  # a convolution, flattened
-    (MatrixLayout((0, 1), (2,)), (2, 3, 4), (1, 6, 4)),  # heads that merge into one matrix
+    (CONV, (4, 3, 5), (1, 4, 15)),
+    (CONV, (4, 3, 2, 2), (1, 4, 12)),
+    (HEADS, (2, 3, 4), (2, 3, 4)),
+    (MERGED_HEADS, (2, 3, 4), (1, 6, 4)),
+    (MatrixLayout("rest", (1,)), (2, 3, 4), (1, 8, 3)),  # what is merged lies around what is not
     (MatrixLayout((-1,), (0,)), (4, 2, 6), (2, 6, 4)),  # the batch is in the middle
     (MatrixLayout((1, 2), (0,)), (4, 2, 3), (1, 6, 4)),  # attention kernels of Flax
     (MatrixLayout((2, 0), (1,)), (2, 4, 3), (1, 6, 4)),  # axes that merge out of order
@@ -28,7 +31,10 @@ LAYOUTS = pytest.mark.parametrize(("layout", "shape", "sizes"), CASES, ids=str)
 
 def element(layout, shape, index):
     """Where an element of a parameter stands among the matrices: (batch, fan_out, fan_in)."""
-    axes = [tuple(a % len(shape) for a in side) for side in (layout.fan_out, layout.fan_in)]
+    named = [() if side == "rest" else side for side in (layout.fan_out, layout.fan_in)]
+    axes = [tuple(a % len(shape) for a in side) for side in named]
+    if () in axes:
+        axes[axes.index(())] = tuple(a for a in range(len(shape)) if a not in axes[0] + axes[1])
     rest = tuple(a for a in range(len(shape)) if a not in axes[0] + axes[1])
     return tuple(
         int(np.ravel_multi_index([index[a] for a in group], [shape[a] for a in group])) if group else 0

@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from zeropower import DIALECTS, AdamWRecipe, Dialect, MuonRecipe
-from zeropower.recipes import get_dialect
+from zeropower.dialects import get_dialect
 
 
 def test_recipes_compare_hash_and_pickle_whatever_sequence_was_given():

@@ -9,8 +9,9 @@ from zeropower import DIALECTS, IN_OUT, MuonRecipe, Rule, adamw_step, muon_step
 from zeropower.jax import muon_adamw, scale_by_muon
 
 NORMAL = np.random.default_rng(0).standard_normal
-PARAMS = {"w": jnp.asarray(NORMAL((4, 4)), jnp.float32), "b": jnp.asarray(NORMAL(5), jnp.float32)}
-GRADS = {"w": jnp.asarray(NORMAL((4, 4)), jnp.float32), "b": jnp.asarray(NORMAL(5), jnp.float32)}
+# a matrix that every dialect gives to Muon, and a vector
+PARAMS = {"in_proj": jnp.asarray(NORMAL((4, 4)), jnp.float32), "b": jnp.asarray(NORMAL(5), jnp.float32)}
+GRADS = {"in_proj": jnp.asarray(NORMAL((4, 4)), jnp.float32), "b": jnp.asarray(NORMAL(5), jnp.float32)}
 FLOAT32 = {"compute_dtype": "float32"}  # a difference that the tests can see
 
 
@@ -25,25 +26,27 @@ def new_params(optimizer, steps=1):
     return jax.jit(run)()
 
 
-def expected_params(dialect, *, lr, decay, adamw_lr=None, adamw_decay=None, muon=None, steps=1):
+def expected_params(dialect, *, lr, decay=None, adamw_lr=None, adamw_decay=None, muon=None, steps=1):
     """The core's steps on numpy arrays."""
     chosen = DIALECTS[dialect]
-    params, states = {name: np.asarray(leaf) for name, leaf in PARAMS.items()}, {"w": None, "b": None}
+    params, states = {name: np.asarray(leaf) for name, leaf in PARAMS.items()}, {"in_proj": None, "b": None}
     grads = {name: np.asarray(leaf) for name, leaf in GRADS.items()}
+    if decay is None:
+        decay, adamw_decay = chosen.weight_decay, chosen.adamw_weight_decay
     adamw_rates = {
         "lr": lr if adamw_lr is None else adamw_lr,
         "weight_decay": decay if adamw_decay is None else adamw_decay,
     }
     for step in range(1, steps + 1):
-        params["w"], states["w"] = muon_step(
-            params["w"],
-            grads["w"],
-            states["w"],
+        params["in_proj"], states["in_proj"] = muon_step(
+            params["in_proj"],
+            grads["in_proj"],
+            states["in_proj"],
             muon or chosen.muon,
             lr=lr,
             weight_decay=decay,
             step=step,
-            layout=IN_OUT,
+            layout=chosen.layout.at(2) if chosen.layout else IN_OUT,
             compute_dtype=np.dtype("float32"),
         )
         params["b"], states["b"] = adamw_step(
@@ -60,7 +63,7 @@ def assert_near(found, expected):
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_dialect_is_its_recipes_and_its_decay(dialect):
     found = new_params(muon_adamw(0.1, dialect=dialect, muon_args=FLOAT32), steps=2)
-    assert_near(found, expected_params(dialect, lr=0.1, decay=DIALECTS[dialect].weight_decay, steps=2))
+    assert_near(found, expected_params(dialect, lr=0.1, steps=2))
 
 
 @pytest.mark.parametrize("adamw_lr", [0.02, lambda count: 0.02 + 0 * count, None], ids=["number", "schedule", "none"])
@@ -96,17 +99,17 @@ def test_adamw_args_reach_adamw():
 def test_the_bare_transformation_gives_the_directions_of_the_hybrid():
     recipe = MuonRecipe(compute_dtype="float32")
     bare = scale_by_muon(recipe=recipe)
-    grads, params = {"w": GRADS["w"]}, {"w": PARAMS["w"]}
+    grads, params = {"in_proj": GRADS["in_proj"]}, {"in_proj": PARAMS["in_proj"]}
     directions, state = jax.jit(bare.update)(grads, bare.init(params), params)
     hybrid = muon_adamw(0.1, 0.0, muon_args=FLOAT32)
     updates, _ = jax.jit(hybrid.update)(grads, hybrid.init(params), params)
-    np.testing.assert_allclose(-0.1 * directions["w"], updates["w"], rtol=1e-5)
+    np.testing.assert_allclose(-0.1 * directions["in_proj"], updates["in_proj"], rtol=1e-5)
     assert int(state.count) == 1
 
 
 def test_the_scale_of_a_gradient_does_not_matter():
     optimizer = muon_adamw(0.1, 0.0, muon_args=FLOAT32)
-    update = jax.jit(lambda g: optimizer.update(g, optimizer.init(g), PARAMS)[0]["w"])
+    update = jax.jit(lambda g: optimizer.update(g, optimizer.init(g), PARAMS)[0]["in_proj"])
     expected = update(GRADS)
     for factor in (2.0**-100, 2.0**60):
         np.testing.assert_array_equal(update({name: factor * leaf for name, leaf in GRADS.items()}), expected)

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from zeropower import muon_step
-from zeropower.recipes import DIALECTS
+from zeropower import DIALECTS, muon_step
 from zeropower.torch import BitNetAdamW, Muon, MuonAdamW
 from zeropower.torch.dispatch import choose
 from zeropower.torch.kernels import FUSED

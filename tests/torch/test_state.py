@@ -9,8 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from zeropower import DIALECTS
-from zeropower.recipes import Dialect
+from zeropower import DIALECTS, Dialect
 from zeropower.torch import BitNetAdamW, Muon, MuonAdamW
 
 CORRECTED = Dialect(muon=DIALECTS["optax"].muon, adamw=DIALECTS["optax"].adamw, lr=0.01, weight_decay=0.1)

@@ -1,6 +1,7 @@
 """Recipes: everything about an update but its learning rate and weight decay, as values."""
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from zeropower.checks import require_choice, require_count, require_number
@@ -118,6 +119,7 @@ def computed_in(recipe: MuonRecipe, dtype: str) -> MuonRecipe:
     return replace(recipe, restarts="auto") if _UNIT_ROUNDOFF[dtype] > _UNIT_ROUNDOFF[own] else recipe
 
 
+@lru_cache(maxsize=256)
 def _require_sound(triples: tuple[Triple, ...], dtype: DtypeName | None) -> None:
     """Refuse coefficients that can reverse a direction or blow up."""
     roundoff = _UNIT_ROUNDOFF[dtype or "bfloat16"]

@@ -5,6 +5,7 @@ comes out; nothing is written in place.
 """
 
 from zeropower.backend import Backend
+from zeropower.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from zeropower.coefficients import TABLES, headroom, output_range, schedule
 from zeropower.decay import weight_decay_for_step
 from zeropower.dialects import DIALECTS, Dialect
@@ -13,6 +14,7 @@ from zeropower.layout import CONV, HEADS, IN_OUT, MERGED_HEADS, OUT_IN, MatrixLa
 from zeropower.moments import adaptive_moment
 from zeropower.newton_schulz import gram_ns, ns_iterate, orthogonalize
 from zeropower.recipes import AdamWRecipe, MuonRecipe
+from zeropower.record import Record, RecordEntry
 from zeropower.routing import DEFAULT_RULES, ParamInfo, Route, RoutePlan, Rule, route_params
 from zeropower.scaling import lr_scale
 from zeropower.steps import (
@@ -45,12 +47,17 @@ __all__ = [
     "MuonRecipe",
     "MuonState",
     "ParamInfo",
+    "Record",
+    "RecordEntry",
     "Route",
     "RoutePlan",
     "Rule",
     "adamw_direction",
     "adamw_step",
     "adaptive_moment",
+    "clip_by_global_norm",
+    "clip_by_norm",
+    "clip_by_value",
     "gram_ns",
     "headroom",
     "lr_scale",

@@ -93,3 +93,30 @@ def momentum_direction(
     if not nesterov:
         return buffer
     return beta * buffer + (grad if form == "heavy_ball" else (1.0 - beta) * grad)
+
+
+def convert_momentum(buffer: Array, source: MomentumForm, target: MomentumForm, *, beta: float) -> Array:
+    """Return a momentum buffer of one form as one of another.
+
+    With a constant decay, both seen from zeros, ``ema = (1 - beta) heavy_ball``; the corrected form keeps the
+    uncorrected buffer.
+
+    Parameters
+    ----------
+    buffer
+        A buffer of the form ``source``, any shape.
+    source
+        Its form.
+    target
+        The form that is wanted.
+    beta
+        Decay in [0, 1).
+
+    Returns
+    -------
+    array
+        Like ``buffer``; itself where nothing changes.
+    """
+    if (source == "heavy_ball") == (target == "heavy_ball"):
+        return buffer
+    return buffer / (1.0 - beta) if target == "heavy_ball" else buffer * (1.0 - beta)

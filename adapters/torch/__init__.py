@@ -4,11 +4,13 @@ import torch as _torch
 
 from zeropower import restarts as _restarts
 
-from .adamw import BitNetAdamW
-from .hybrid import MuonAdamW, get_params_for_muon
+from .adamw import AdamW
+from .bitnet import BitNetAdamW
+from .hybrid import MuonAdamW
 from .muon import Muon
+from .selection import get_params_for_muon
 
-__all__ = ["BitNetAdamW", "Muon", "MuonAdamW", "get_params_for_muon"]
+__all__ = ["AdamW", "BitNetAdamW", "Muon", "MuonAdamW", "get_params_for_muon"]
 
 # It searches with numpy, on static facts alone: torch.compile shall call it rather than trace it.
 _torch.compiler.assume_constant_result(_restarts.restarts)

@@ -1,19 +1,21 @@
-"""AdamW for PyTorch, with the two-stage weight decay of BitNet training."""
+"""AdamW for PyTorch, with moments that keep their precision."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Any, Literal, NamedTuple, cast
+from functools import lru_cache, partial
+from typing import Any, NamedTuple, cast
 
 import array_api_compat.torch as xp
 import torch
 from torch import Tensor
 
 from zeropower import AdamWRecipe, AdamWState, adamw_step
+from zeropower.record import Slot
 
-from .decay import STEPS_PASSED, read_decay
-from .engine import Engine, Job
+from .clipping import Clip, read_clip
+from .decay import read_decay
+from .engine import Engine, Job, Params
+from .gradients import Gradients
 from .groups import Piece, pieces, write
-from .muon import Params
 from .options import Group, Names, Number, read_number, refuse_unknown, renamed, to_number
 from .state import STEP, State, entry_of, updates_of
 
@@ -27,6 +29,7 @@ class AdamWOptions(NamedTuple):
     recipe: AdamWRecipe
     lr: float
     weight_decay: Callable[[int], float]  # of the 1-based count of the parameter's update
+    clip: Clip
 
 
 class AdamWUpdate:
@@ -34,7 +37,8 @@ class AdamWUpdate:
 
     def read(self, group: Group) -> AdamWOptions:
         """Return the options of a group, checked."""
-        return AdamWOptions(self._read_recipe(group), read_number("lr", group["lr"]), read_decay(group))
+        lr = read_number("lr", group["lr"])
+        return AdamWOptions(self._read_recipe(group), lr, read_decay(group), read_clip(group))
 
     def _read_recipe(self, group: Group) -> AdamWRecipe:
         return read_adamw_recipe(group["momentum"], group["beta_2"], group["eps"], {"beta_1": "momentum"})
@@ -47,13 +51,30 @@ class AdamWUpdate:
         """Return what is kept: both moments and the count."""
         return _KEYS
 
-    def jobs(self, group: Group, params: Sequence[Tensor], state: State) -> list[Job]:
+    def slot(self, group: Group, param: Tensor) -> Slot:
+        """Return what is kept, as a record is asked for it."""
+        return Slot("adamw", tuple(param.shape))
+
+    def jobs(self, group: Group, params: Sequence[Tensor], gradients: Gradients, state: State) -> list[Job]:
         """Return one job for each bounded number of elements, and those that count."""
         options = self.read(group)
         steps = {param: updates_of(state, param) + 1 for param in params}
-        work = pieces(params, key=steps.__getitem__, is_flat=partial(_is_flat, state=state))
+
+        @lru_cache(maxsize=1)  # the pieces of a parameter come one after another
+        def clipped(param: Tensor) -> Tensor:
+            return options.clip(gradients[param])
+
+        def run(batch: list[Piece]) -> None:
+            grads = [piece.of(clipped(piece.param)) for piece in batch]
+            _run(batch, grads, options, steps[batch[0].param], state)
+
+        def is_flat(param: Tensor) -> bool:
+            kept = (value for value in state.get(param, {}).values() if isinstance(value, Tensor))
+            return all(tensor.is_contiguous() for tensor in (param, gradients[param], *kept))
+
+        work = pieces(params, key=lambda param: (gradients[param].dtype, steps[param]), is_flat=is_flat)
         return [
-            *(partial(_run, batch, options, steps[batch[0].param], state) for batch in work),
+            *(partial(run, batch) for batch in work),
             *(partial(_count, param, step, state) for param, step in steps.items()),
         ]
 
@@ -64,11 +85,10 @@ def read_adamw_recipe(beta_1: Any, beta_2: Any, eps: Any, names: Names) -> AdamW
         return AdamWRecipe(beta_1=to_number(beta_1), beta_2=to_number(beta_2), eps=to_number(eps))
 
 
-def _run(batch: list[Piece], options: AdamWOptions, step: int, state: State) -> None:
+def _run(batch: list[Piece], grads: list[Tensor], options: AdamWOptions, step: int, state: State) -> None:
     """Apply the core's step to some elements of some parameters at once."""
     entries = [entry_of(state, piece.param, _KEYS) for piece in batch]
     params = [piece.of(piece.param) for piece in batch]
-    grads = [piece.of(cast("Tensor", piece.param.grad)) for piece in batch]
     first, second = ([piece.of(entry[key]) for piece, entry in zip(batch, entries, strict=True)] for key in _KEYS[1:])
     alone = len(batch) == 1
     param, grad, moment_1, moment_2 = (x[0] if alone else torch.cat(x) for x in (params, grads, first, second))
@@ -91,12 +111,7 @@ def _count(param: Tensor, step: int, state: State) -> None:
     entry_of(state, param, _KEYS)[STEP] = step
 
 
-def _is_flat(param: Tensor, state: State) -> bool:
-    kept = (value for value in state.get(param, {}).values() if isinstance(value, Tensor))
-    return all(tensor.is_contiguous() for tensor in (param, cast("Tensor", param.grad), *kept))
-
-
-class BitNetUpdate(AdamWUpdate):
+class BetasUpdate(AdamWUpdate):
     """The step of AdamW on the elements of a group that has ``betas`` as one option."""
 
     def _read_recipe(self, group: Group) -> AdamWRecipe:
@@ -110,14 +125,11 @@ def read_betas(betas: Any) -> tuple[Any, Any]:
     return betas[0], betas[1]
 
 
-class BitNetAdamW(Engine):
-    """AdamW whose weight decay drops in the second half of the run, as in BitNet training.
+class AdamW(Engine):
+    """AdamW with moments in float32 at least, clipping, and records.
 
-    ``p <- (1 - lr wd) p - lr m̂ / (sqrt(v̂) + eps)`` with bias-corrected moments (Loshchilov and Hutter,
-    arXiv:1711.05101), where ``wd`` is :func:`zeropower.weight_decay_for_step`: ``weight_decay`` up to
-    ``second_stage_start`` of the run, then linear to ``weight_decay_final``. Plain AdamW where both are equal.
-
-    Moments are kept in float32 at least: a second moment in bfloat16 would never decay.
+    ``p <- (1 - lr weight_decay) p - lr m̂ / (sqrt(v̂) + eps)`` with bias-corrected moments (Loshchilov and Hutter,
+    arXiv:1711.05101): ``torch.optim.AdamW`` with the same defaults, but a second moment in bfloat16 would never decay.
 
     Parameters
     ----------
@@ -130,16 +142,11 @@ class BitNetAdamW(Engine):
     eps
         Added to the root of the second moment.
     weight_decay
-        Decoupled decay of the first stage, multiplied by ``lr``.
-    weight_decay_final
-        Decay of the last step; above ``weight_decay`` it grows.
-    second_stage_start
-        Where the second stage starts, as a share of the run; from 1 on there is none.
-    total_steps
-        Steps of the run, at least 1.
-    clock
-        What counts the steps of the run: ``"global"``, the calls of :meth:`step`, or ``"parameter"``, the updates that
-        each parameter has seen.
+        Decoupled decay, multiplied by ``lr``.
+    clip_norm
+        Greatest norm of a parameter's gradient, each clipped alone before it enters the moments; ``None`` for any.
+    clip_value
+        Greatest magnitude of an element of a gradient, instead of ``clip_norm``.
 
     Raises
     ------
@@ -151,29 +158,28 @@ class BitNetAdamW(Engine):
     Examples
     --------
     >>> import torch
-    >>> from zeropower.torch import BitNetAdamW
+    >>> from zeropower.torch import AdamW
     >>> weight = torch.nn.Parameter(torch.ones(3))
-    >>> optimizer = BitNetAdamW([weight], lr=0.1, total_steps=10)
+    >>> optimizer = AdamW([weight], lr=0.1, weight_decay=0.1)
     >>> weight.sum().backward()
     >>> optimizer.step()
     >>> weight.data
     tensor([0.8900, 0.8900, 0.8900])
     """
 
-    _of_adamw = BitNetUpdate()
+    kind = "adamw"
+    _of_adamw = BetasUpdate()
 
     def __init__(
         self,
         params: Params,
-        lr: Number,
-        betas: tuple[float, float] = (0.9, 0.95),
+        lr: Number = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
         eps: float = 1e-8,
-        weight_decay: Number = 0.1,
+        weight_decay: Number = 1e-2,
         *,
-        weight_decay_final: float = 0.0,
-        second_stage_start: float = 0.5,
-        total_steps: int,
-        clock: Literal["global", "parameter"] = "global",
+        clip_norm: Number | None = None,
+        clip_value: Number | None = None,
         **unknown: Any,
     ) -> None:
         refuse_unknown(type(self), unknown)
@@ -182,14 +188,11 @@ class BitNetAdamW(Engine):
             "betas": betas,
             "eps": eps,
             "weight_decay": weight_decay,
-            "weight_decay_final": weight_decay_final,
-            "second_stage_start": second_stage_start,
-            "total_steps": total_steps,
-            "clock": clock,
-            STEPS_PASSED: 0,
+            "clip_norm": clip_norm,
+            "clip_value": clip_value,
         }
         self._of_adamw.read(defaults)
         super().__init__(cast("Any", params), defaults)
 
-    def _update(self, group: Any) -> BitNetUpdate:
+    def _update(self, group: Any) -> BetasUpdate:
         return self._of_adamw

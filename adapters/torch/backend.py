@@ -17,7 +17,7 @@ from torch._dynamo.utils import counters
 from zeropower import DIALECTS, GENERIC, OUT_IN, AdamWRecipe, Backend, MuonRecipe
 from zeropower.newton_schulz import dtype_name
 
-from .adamw import BitNetAdamW
+from .adamw import AdamW
 from .engine import Engine
 from .hybrid import MuonAdamW
 from .kernels import FUSED, STRIPED
@@ -87,7 +87,7 @@ def _build(
         if kind != "adamw":
             raise ValueError(f"kind={kind!r} with a recipe of AdamW; accepted: 'adamw'")
         betas = (recipe.beta_1, recipe.beta_2)
-        return BitNetAdamW(pairs, 0.0, betas, recipe.eps, weight_decay, weight_decay_final=weight_decay, total_steps=1)
+        return AdamW(pairs, 0.0, betas, recipe.eps, weight_decay)
     dtype = recipe.compute_dtype or dtype_name(pairs[0][1].dtype)
     dialect = replace(DIALECTS["zeropower"], muon=recipe)
     if kind == "muon":

@@ -58,7 +58,7 @@ def read_decay(group: Mapping[str, Any]) -> Callable[[int], float]:
         return lambda step: initial
     final = read_number("weight_decay_final", group["weight_decay_final"])
     start = read_number("second_stage_start", group["second_stage_start"])
-    total_steps, clock, passed = group["total_steps"], group["clock"], group[STEPS_PASSED]
+    total_steps, clock, passed = group["total_steps"], group["clock"], group.get(STEPS_PASSED, 0)
     require_count("total_steps", total_steps, least=1)
     require_choice("clock", clock, CLOCKS)
 

@@ -4,9 +4,9 @@ A subclass says which :class:`Update` a group gets. The engine asks it for the j
 and so checked, before the first one runs.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Protocol, TypeAlias, overload
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, overload
 
 import torch
 from torch import Tensor
@@ -14,13 +14,20 @@ from torch.optim import Optimizer
 
 from zeropower import MatrixLayout
 from zeropower.newton_schulz import dtype_name
+from zeropower.record import Record, RecordKind, Slot
 
 from .decay import STEPS_PASSED
+from .gradients import Gradients, Source, own_gradients, summed_gradients
 from .names import members
-from .options import Group, layout_to_plain
+from .options import Group, Number, layout_to_plain, ratio, read_number
+from .records import record_of, state_from
 from .state import Entry, State, entry_of, loaded
 
 Job: TypeAlias = Callable[[], None]
+Params: TypeAlias = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
+
+LR_RATIO: Final = "lr_ratio"
+"""The option that holds by how much a group's learning rate exceeds the optimizer's, as both were given."""
 
 _FOREIGN = ("maximize", "amsgrad", "differentiable")  # options of PyTorch's optimizers that would change the result
 
@@ -36,13 +43,19 @@ class Update(Protocol):
         """Return the names of what is kept of each parameter."""
         ...
 
-    def jobs(self, group: Group, params: Sequence[Tensor], state: State) -> list[Job]:
-        """Return the work of one step on the parameters that have a gradient; itself changes nothing."""
+    def slot(self, group: Group, param: Tensor) -> Slot:
+        """Return what is kept of a parameter, as a record is asked for it."""
+        ...
+
+    def jobs(self, group: Group, params: Sequence[Tensor], gradients: Gradients, state: State) -> list[Job]:
+        """Return the work of one step on parameters that have a gradient; itself changes nothing."""
         ...
 
 
 class Engine(Optimizer):
     """A PyTorch optimizer that leaves the maths to :class:`Update` and keeps PyTorch's manners."""
+
+    kind: ClassVar[RecordKind]
 
     def _update(self, group: Mapping[str, Any]) -> Update:
         raise NotImplementedError
@@ -59,13 +72,21 @@ class Engine(Optimizer):
         super().add_param_group(self._complete(param_group))
 
     @overload
-    def step(self, closure: None = None) -> None: ...
+    def step(
+        self, closure: None = None, *, lr: Number | None = None, gradients: Source | Sequence[Source] | None = None
+    ) -> None: ...
 
     @overload
-    def step(self, closure: Callable[[], float]) -> float: ...
+    def step(self, closure: Callable[[], float], *, lr: Number | None = None) -> float: ...
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], float] | None = None) -> float | None:
+    def step(
+        self,
+        closure: Callable[[], float] | None = None,
+        *,
+        lr: Number | None = None,
+        gradients: Source | Sequence[Source] | None = None,
+    ) -> float | None:
         """Update every parameter that has a gradient; one without is left alone, undecayed, with its state.
 
         All options and gradients are checked first: after an error, parameters and state are as before. Gradients
@@ -75,23 +96,41 @@ class Engine(Optimizer):
         ----------
         closure
             Computes the loss and the gradients anew; called once, with gradients enabled.
+        lr
+            The learning rate of this step alone, in place of the optimizer's; a group that was added with another one
+            keeps the ratio of both. ``None`` takes each group's ``lr``.
+        gradients
+            What to follow in place of the parameters' ``grad``: a mapping from parameters, or from their names, to
+            gradients, or several (micro-batches, devices), which are summed.
 
         Returns
         -------
         float or None
             What ``closure`` returned.
+
+        Raises
+        ------
+        ValueError
+            If an option is out of range, a gradient does not fit, or ``gradients`` come with a closure.
+        TypeError
+            If an option or a gradient has the wrong type.
         """
+        if closure is not None and gradients is not None:
+            raise ValueError("gradients and closure are both given; accepted: one of them")
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
+        self._before_step()
+        groups = self.param_groups
+        found = own_gradients(groups) if gradients is None else summed_gradients(gradients, groups)
         jobs: list[Job] = []
-        for group in self.param_groups:
+        for group in groups:
             update = self._update(group)
-            update.check(group)
-            jobs += update.jobs(group, _with_gradient(group), self.state)
-            if STEPS_PASSED in group:
-                jobs.append(partial(_tick, group))
+            options = group if lr is None else {**group, "lr": read_number("lr", lr) * group[LR_RATIO]}
+            update.check(options)
+            params = [param for param in group["params"] if param in found]
+            jobs += [*update.jobs(options, params, found, self.state), partial(_tick, group)]
         for job in jobs:
             job()
         return loss
@@ -154,6 +193,52 @@ class Engine(Optimizer):
             for handle in handles:
                 handle.remove()
 
+    def to_record(self) -> Record:
+        """Return the state as a value that belongs to no framework.
+
+        Returns
+        -------
+        Record
+            Arrays on the host, by parameter name; options are not part of it. A parameter that has no state yet has
+            no entry.
+
+        Raises
+        ------
+        TypeError
+            If the parameters came without names.
+        """
+        return record_of(self.kind, self.param_groups, self.state, self._slot)
+
+    @torch.no_grad()
+    def load_record(self, record: Record) -> None:
+        """Replace the state by that of a record; an error leaves all as it was.
+
+        Parameters
+        ----------
+        record
+            Of this kind of optimizer, from any framework. A momentum of another form is converted. What it says
+            nothing of loses its state, and starts anew.
+
+        Raises
+        ------
+        TypeError
+            If the parameters came without names.
+        ValueError
+            If it is of another kind, or has parameters, routes, arrays or shapes that this optimizer has not.
+        """
+        groups = self.param_groups
+        state = state_from(record, self.kind, groups, self._slot, lambda group: self._update(group).state_keys(group))
+        self.state.clear()
+        self.state.update(state)
+        for group in groups:
+            group[STEPS_PASSED] = record.step
+
+    def _before_step(self) -> None:
+        """Prepare groups for a step; a subclass may have to."""
+
+    def _slot(self, group: Group, param: Tensor) -> Slot:
+        return self._update(group).slot(group, param)
+
     def _complete(self, given: Any) -> Group:
         """Return a copy of a new group with everything that it does not say, checked."""
         if not isinstance(given, dict) or "params" not in given:
@@ -161,11 +246,11 @@ class Engine(Optimizer):
         params = given["params"]
         if isinstance(params, set):
             raise TypeError("params is a set, whose order changes between runs; accepted: a list")
-        clocks = [other[STEPS_PASSED] for other in self.param_groups if STEPS_PASSED in other]
-        clock = {STEPS_PASSED: max(clocks)} if clocks else {}  # that of a group that comes later is not at zero
-        group: Group = {**self.defaults, **clock, **{key: _plain(value) for key, value in given.items()}}
+        passed = max((other[STEPS_PASSED] for other in self.param_groups), default=0)  # it may come late in the run
+        group: Group = {**self.defaults, STEPS_PASSED: passed, **{key: _plain(value) for key, value in given.items()}}
         group["params"] = [params] if isinstance(params, Tensor) else list(params)
         self._check(group)
+        group.setdefault(LR_RATIO, ratio(group["lr"], self.defaults["lr"]))
         return group
 
     def _check(self, group: Group) -> None:
@@ -213,19 +298,6 @@ class Engine(Optimizer):
 
 def _tick(group: Group) -> None:
     group[STEPS_PASSED] += 1
-
-
-def _with_gradient(group: Group) -> list[Tensor]:
-    """Return the parameters of a group that have a gradient; refuse gradients that no update is defined for."""
-    params: list[Tensor] = []
-    for name, param in members(group):
-        if param.grad is None:
-            continue
-        if param.grad.layout != torch.strided or not param.grad.is_floating_point():
-            kind = f"{param.grad.layout}, {param.grad.dtype}"
-            raise TypeError(f"the gradient of {name} is {kind}; accepted: dense (torch.strided) and real floating")
-        params.append(param)
-    return params
 
 
 def _plain(value: Any) -> Any:

@@ -100,9 +100,7 @@ def write(values: Sequence[Tensor], targets: Sequence[Tensor]) -> None:
 def _buckets(params: Sequence[Tensor], key: Key) -> Iterator[list[Tensor]]:
     found: dict[Hashable, list[Tensor]] = {}
     for param in params:
-        grad = param.grad
-        assert grad is not None  # the caller's selection
-        found.setdefault((param.dtype, param.device, grad.dtype, key(param)), []).append(param)
+        found.setdefault((param.dtype, param.device, key(param)), []).append(param)
     yield from found.values()
 
 

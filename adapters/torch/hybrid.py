@@ -7,30 +7,17 @@ from typing import Any, ClassVar, Literal
 
 from torch import Tensor, nn
 
-from zeropower import OUT_IN, AdamWRecipe, Dialect, MatrixLayout, MuonRecipe, RoutePlan, Rule, route_params
+from zeropower import OUT_IN, Dialect, MatrixLayout, RoutePlan, Rule, route_params
 from zeropower.dialects import get_dialect
 from zeropower.routing import OPTIMIZERS, OptimizerName, split_path
 
-from .adamw import BETA_NAMES, AdamWUpdate, read_adamw_recipe, read_betas
-from .decay import CONSTANT, STEPS_PASSED
+from .adamw import AdamWUpdate, read_betas
 from .engine import Engine, Update
 from .muon import MuonUpdate
-from .names import Named, of_module, to_group, to_groups
-from .options import (
-    RECIPE_FIELDS,
-    Group,
-    Number,
-    layout_from_plain,
-    layout_to_plain,
-    read_dtype,
-    read_number,
-    recipe_to_group,
-    refuse_unknown,
-)
-
-_SHARED = ("lr", "weight_decay")
-_MUON_ARGS = (*_SHARED, *CONSTANT, *RECIPE_FIELDS)
-_ADAMW_ARGS = (*_SHARED, *CONSTANT, "betas", "eps")
+from .names import Named, to_group, to_groups
+from .options import Group, Number, layout_from_plain, layout_to_plain, ratio, read_number, refuse_unknown
+from .parts import options_of_parts
+from .watch import Watched
 
 
 class MuonAdamW(Engine):
@@ -73,6 +60,10 @@ class MuonAdamW(Engine):
         As for :class:`BitNetAdamW`; needed by ``weight_decay_final`` alone.
     clock
         As for :class:`BitNetAdamW`.
+    clip_norm
+        As for :class:`Muon`.
+    clip_value
+        As for :class:`Muon`.
 
     Attributes
     ----------
@@ -106,6 +97,7 @@ class MuonAdamW(Engine):
     """
 
     _updates: ClassVar[Mapping[str, Update]] = {"muon": MuonUpdate({}), "adamw": AdamWUpdate()}
+    kind = "muon_hybrid"
     _own_attributes = ("plan", "_rules", "_layout", "_options", "_lr_ratios")
 
     plan: RoutePlan
@@ -125,35 +117,43 @@ class MuonAdamW(Engine):
         second_stage_start: float = 0.5,
         total_steps: int | None = None,
         clock: Literal["global", "parameter"] = "global",
+        clip_norm: Number | None = None,
+        clip_value: Number | None = None,
         **unknown: Any,
     ) -> None:
         refuse_unknown(type(self), unknown)
         convention = get_dialect(dialect)
-        base: Group = {
-            "lr": convention.lr if lr is None else lr,
-            "weight_decay": convention.weight_decay if weight_decay is None else weight_decay,
-            "weight_decay_final": weight_decay_final,
-            "second_stage_start": second_stage_start,
-            "total_steps": total_steps,
-            "clock": clock,
-        }
-        own_decay = convention.adamw_weight_decay if weight_decay is None else None
-        adamw_base = base if own_decay is None else {**base, "weight_decay": own_decay}
-        self.plan = RoutePlan({})
+        base, self._options = options_of_parts(
+            convention,
+            {
+                "lr": lr,
+                "weight_decay": weight_decay,
+                "weight_decay_final": weight_decay_final,
+                "second_stage_start": second_stage_start,
+                "total_steps": total_steps,
+                "clock": clock,
+                "clip_norm": clip_norm,
+                "clip_value": clip_value,
+            },
+            muon_args or {},
+            adamw_args or {},
+        )
+        self._lr_ratios = {name: ratio(options["lr"], base["lr"]) for name, options in self._options.items()}
         self._rules = convention.rules if rules is None else tuple(rules)
         self._layout = convention.layout or OUT_IN
-        self._options: dict[str, Group] = {
-            "muon": _muon_options(convention.muon, base, muon_args or {}),
-            "adamw": _adamw_options(convention.adamw, adamw_base, adamw_args or {}),
-        }
-        self._lr_ratios = {name: _ratio(options["lr"], base["lr"]) for name, options in self._options.items()}
+        self._watched: Watched | None = None
+        self.plan = RoutePlan({})
         groups = to_groups(model_or_named_params)
         if not any(group["params"] for group in groups):
             raise ValueError("model_or_named_params has no parameter; accepted: at least one")
-        super().__init__(groups, {**base, "momentum": convention.muon.momentum, STEPS_PASSED: 0})
-        if isinstance(model_or_named_params, nn.Module) and not self.plan.paths("muon"):
-            message = f"no parameter of {type(model_or_named_params).__name__} goes to Muon; optimizer.plan says why"
-            warnings.warn(message, stacklevel=2)
+        super().__init__(groups, {**base, "momentum": convention.muon.momentum})
+        if isinstance(model_or_named_params, nn.Module):
+            self._watched = Watched(model_or_named_params, groups[0]["params"])
+            if not self.plan.paths("muon"):
+                message = (
+                    f"no parameter of {type(model_or_named_params).__name__} goes to Muon; optimizer.plan says why"
+                )
+                warnings.warn(message, stacklevel=2)
         if verbose:
             print(self.plan)
 
@@ -178,18 +178,24 @@ class MuonAdamW(Engine):
         named: dict[str, Named] = group.pop("params")
         if "optimizer" in group:
             raise ValueError(f"optimizer={group['optimizer']!r} is no option of a group; accepted: rules=, which route")
-        known = {id(param) for other in self.param_groups for param in other["params"]}
+        known = self._known()
         for name, (param, _) in named.items():
             if name in self.plan or id(param) in known:
                 raise ValueError(f"parameter {name!r} is in the optimizer already; accepted: each parameter once")
-        layout = group.pop("layout", None) or self._layout
-        plan = route_params({name: info for name, (_, info) in named.items()}, rules=self._rules, layout=layout)
+        plan = self._routes(named, group.pop("layout", None))
         parts = self._split(group, named, plan)
         for part in parts:  # all of them, before the first one is added
             self._complete(part)
         for part in parts:
             super().add_param_group(part)
         self.plan = RoutePlan({**self.plan, **plan})
+
+    def _known(self) -> set[int]:
+        return {id(param) for group in self.param_groups for param in group["params"]}
+
+    def _routes(self, named: Mapping[str, Named], layout: MatrixLayout | None = None) -> RoutePlan:
+        infos = {name: info for name, (_, info) in named.items()}
+        return route_params(infos, rules=self._rules, layout=layout or self._layout)
 
     def _split(self, group: Group, named: Mapping[str, Named], plan: RoutePlan) -> list[Group]:
         """Return the parts of a group, Muon's first."""
@@ -218,6 +224,47 @@ class MuonAdamW(Engine):
             options["momentum"], options["beta_2"] = read_betas(betas)
         return options
 
+    def _before_step(self) -> None:
+        """Follow the module: route what it has got since, forget what it has lost."""
+        if self._watched is None or (changes := self._watched.changes()) is None:
+            return
+        known = self._known()
+        added = {name: entry for name, entry in changes.added.items() if id(entry.param) not in known}
+        plan = self._routes(added)
+        parts = self._split({}, added, plan)
+        for part in parts:
+            self._complete(part)
+        for group in self.param_groups:
+            self._forget(group, changes.removed)
+        for part in parts:
+            self._join(part)
+        self._watched.settle(changes)
+        kept = {name: route for name, route in self.plan.items() if name not in changes.removed}
+        thawed = {name: replace(kept[name], trainable=True) for name in changes.thawed}
+        self.plan = RoutePlan({**kept, **thawed, **plan})
+        said = [f"{name} goes to {self.plan[name].optimizer}" for name in (*changes.thawed, *added)]
+        said += [f"{name} is gone" for name in changes.removed]
+        if said:
+            message = f"the module has changed: {', '.join(said)}; optimizer.plan has the reasons, the rest its state"
+            warnings.warn(message, stacklevel=2)
+
+    def _forget(self, group: Group, names: Sequence[str]) -> None:
+        pairs = list(zip(group["param_names"], group["params"], strict=True))
+        for _, param in (pair for pair in pairs if pair[0] in names):
+            self.state.pop(param, None)
+        kept = [pair for pair in pairs if pair[0] not in names]
+        group["param_names"], group["params"] = [name for name, _ in kept], [param for _, param in kept]
+
+    def _join(self, part: Group) -> None:
+        """Add a part to the group of its kind, so that a scheduler goes on knowing all groups; else as one more."""
+        for group in self.param_groups:
+            same = group["optimizer"] == part["optimizer"]
+            if same and layout_from_plain(group["layout"]) == layout_from_plain(part["layout"]):
+                group["param_names"] += [name for name, _ in part["params"]]
+                group["params"] += [param for _, param in part["params"]]
+                return
+        super().add_param_group(part)
+
     def _update(self, group: Mapping[str, Any]) -> Update:
         return self._updates[group["optimizer"]]
 
@@ -230,64 +277,5 @@ class MuonAdamW(Engine):
                 raise ValueError(f"parameter {theirs!r} in state_dict; accepted: {mine!r}, as this plan has it")
 
     def __getstate__(self) -> dict[str, Any]:
-        return super().__getstate__() | {name: getattr(self, name) for name in self._own_attributes}
-
-
-def get_params_for_muon(model: nn.Module, rules: Sequence[Rule] | None = None) -> list[nn.Parameter]:
-    """Return the parameters of a model that the routing plan gives to Muon.
-
-    Parameters
-    ----------
-    model
-        The model.
-    rules
-        Routing rules in order of precedence; ``None`` takes :data:`zeropower.DEFAULT_RULES`.
-
-    Returns
-    -------
-    list of torch.nn.Parameter
-        In the order of the model, each once, frozen ones included.
-    """
-    named = of_module(model)
-    plan = route_params({name: info for name, (_, info) in named.items()}, rules=rules)
-    return [param for name in plan.paths("muon") if isinstance(param := named[name].param, nn.Parameter)]
-
-
-def _muon_options(recipe: MuonRecipe, base: Group, args: Mapping[str, Any]) -> Group:
-    _refuse_unknown_keys("muon_args", args, _MUON_ARGS)
-    fields = {name: value for name, value in args.items() if name in RECIPE_FIELDS and name != "compute_dtype"}
-    return {
-        **recipe_to_group(replace(recipe, **fields), {}),
-        **base,
-        **_shared_options("muon_args", args),
-        "compute_dtype": read_dtype("compute_dtype", args.get("compute_dtype")),
-    }
-
-
-def _adamw_options(recipe: AdamWRecipe, base: Group, args: Mapping[str, Any]) -> Group:
-    _refuse_unknown_keys("adamw_args", args, _ADAMW_ARGS)
-    beta_1, beta_2 = read_betas(args.get("betas", (recipe.beta_1, recipe.beta_2)))
-    eps = args.get("eps", recipe.eps)
-    recipe = read_adamw_recipe(beta_1, beta_2, eps, BETA_NAMES)
-    own = {"momentum": recipe.beta_1, "beta_2": recipe.beta_2, "eps": recipe.eps}
-    return {**own, **base, **_shared_options("adamw_args", args)}
-
-
-def _shared_options(kind: str, args: Mapping[str, Any]) -> Group:
-    """Return what was given of the options that both kinds have, checked; ``None`` inherits."""
-    shared = {name: args[name] for name in _SHARED if args.get(name) is not None}
-    for name, value in shared.items():
-        read_number(f"{kind}[{name!r}]", value)
-    return {**shared, **{name: args[name] for name in CONSTANT if name in args}}
-
-
-def _refuse_unknown_keys(kind: str, args: Mapping[str, Any], accepted: Sequence[str]) -> None:
-    for name, value in args.items():
-        if name not in accepted:
-            raise TypeError(f"{name}={value!r} is no option of {kind}; accepted: {', '.join(accepted)}")
-
-
-def _ratio(own: Number, base: Number) -> float:
-    """Return by how much a kind's learning rate exceeds the common one; 1 where that is zero."""
-    common = read_number("lr", base)
-    return read_number("lr", own) / common if common else 1.0
+        own = {name: getattr(self, name) for name in self._own_attributes}
+        return super().__getstate__() | own | {"_watched": None}  # a copy belongs to another module, or to none

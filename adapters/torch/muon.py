@@ -1,8 +1,8 @@
 """Muon for PyTorch: momentum, orthogonalised matrix by matrix."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import array_api_compat.torch as xp
 import torch
@@ -12,10 +12,13 @@ from zeropower import OUT_IN, Dialect, MatrixLayout, MuonRecipe, MuonState, muon
 from zeropower.dialects import get_dialect
 from zeropower.newton_schulz import dtype_name
 from zeropower.recipes import DtypeName, computed_in
+from zeropower.record import Slot
 
+from .clipping import Clip, read_clip
 from .decay import needs_count, read_decay
 from .dispatch import Choice, choose
-from .engine import Engine, Job
+from .engine import Engine, Job, Params
+from .gradients import Gradients
 from .groups import stacks, write
 from .names import members
 from .options import (
@@ -36,8 +39,6 @@ from .options import (
 )
 from .state import STEP, State, entry_of, updates_of
 
-Params: TypeAlias = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
-
 
 class MuonOptions(NamedTuple):
     """The options of a group, read."""
@@ -48,6 +49,7 @@ class MuonOptions(NamedTuple):
     momentum: float
     layout: MatrixLayout | None
     asked_dtype: DtypeName | None
+    clip: Clip
 
 
 class MuonUpdate:
@@ -71,6 +73,7 @@ class MuonUpdate:
             momentum=read_number("momentum", group["momentum"], below=1.0),
             layout=layout_from_plain(group["layout"]),
             asked_dtype=read_dtype("compute_dtype", group["compute_dtype"]),
+            clip=read_clip(group),
         )
 
     def check(self, group: Group) -> None:
@@ -85,7 +88,12 @@ class MuonUpdate:
         counts = group["momentum_form"] == "ema_corrected" or needs_count(group)
         return ("momentum_buffer", STEP) if counts else ("momentum_buffer",)
 
-    def jobs(self, group: Group, params: Sequence[Tensor], state: State) -> list[Job]:
+    def slot(self, group: Group, param: Tensor) -> Slot:
+        """Return what is kept, as a record is asked for it."""
+        momentum = read_number("momentum", group["momentum"], below=1.0)
+        return Slot("muon", tuple(param.shape), group["momentum_form"], momentum)
+
+    def jobs(self, group: Group, params: Sequence[Tensor], gradients: Gradients, state: State) -> list[Job]:
         """Return one job for each stack of equal parameters."""
         options = self.read(group)
         keys = self.state_keys(group)
@@ -93,19 +101,26 @@ class MuonUpdate:
         def next_step(param: Tensor) -> int | None:
             return updates_of(state, param) + 1 if STEP in keys else None
 
-        return [
-            partial(_run, stack, options, _choose(stack[0], options), keys, next_step(stack[0]), state)
-            for stack in stacks(params, key=next_step)
-        ]
+        def run(stack: list[Tensor]) -> None:
+            grads = [options.clip(gradients[param]) for param in stack]
+            _run(stack, grads, options, keys, next_step(stack[0]), state)
+
+        work = stacks(params, key=lambda param: (gradients[param].dtype, next_step(param)))
+        return [partial(run, stack) for stack in work]
 
 
 def _run(
-    params: list[Tensor], options: MuonOptions, choice: Choice, keys: tuple[str, ...], step: int | None, state: State
+    params: list[Tensor],
+    grads: list[Tensor],
+    options: MuonOptions,
+    keys: tuple[str, ...],
+    step: int | None,
+    state: State,
 ) -> None:
     """Apply the core's step to equal parameters at once."""
+    choice = _choose(params[0], options)
     entries = [entry_of(state, param, keys) for param in params]
     buffers: list[Tensor] = [entry["momentum_buffer"] for entry in entries]
-    grads = [cast("Tensor", param.grad) for param in params]
     alone = len(params) == 1
     param, grad, buffer = (x[0] if alone else torch.stack(x) for x in (params, grads, buffers))
     moved, kept = muon_step(
@@ -194,6 +209,11 @@ class Muon(Engine):
     compute_dtype
         The dtype of the iteration, a ``torch.dtype`` or its name. ``None`` leaves it to the dialect and the device:
         bfloat16 on CUDA and on CPUs that multiply it, else float32; float64 for parameters in float64.
+    clip_norm
+        Greatest norm of a parameter's gradient, each clipped alone before it enters the momentum; ``None`` for any.
+        Of a single step it changes nothing but the share in the momentum: a direction does not depend on the norm.
+    clip_value
+        Greatest magnitude of an element of a gradient, instead of ``clip_norm``.
 
     Raises
     ------
@@ -214,6 +234,7 @@ class Muon(Engine):
     True
     """
 
+    kind = "muon"
     _of_muon = MuonUpdate(TORCH_NAMES)
 
     def __init__(
@@ -231,6 +252,8 @@ class Muon(Engine):
         dialect: str | Dialect = "torch",
         layout: MatrixLayout | None = None,
         compute_dtype: torch.dtype | str | None = None,
+        clip_norm: Number | None = None,
+        clip_value: Number | None = None,
         **unknown: Any,
     ) -> None:
         refuse_unknown(type(self), unknown)
@@ -242,6 +265,8 @@ class Muon(Engine):
             "layout": layout_to_plain(convention.layout if layout is None else layout),
             "compute_dtype": read_dtype("compute_dtype", compute_dtype),
             "adjust_lr_fn": adjust_lr_fn,
+            "clip_norm": clip_norm,
+            "clip_value": clip_value,
             **given(
                 lr=lr,
                 weight_decay=weight_decay,

@@ -99,6 +99,25 @@ def read_number(name: str, value: object, *, below: float = math.inf) -> float:
     return float(cast("float", value))
 
 
+def ratio(own: Number, common: Number) -> float:
+    """Return by how much one learning rate exceeds another; 1 where that is zero.
+
+    Parameters
+    ----------
+    own
+        The learning rate of a part.
+    common
+        That of the whole.
+
+    Returns
+    -------
+    float
+        Their ratio.
+    """
+    divisor = read_number("lr", common)
+    return read_number("lr", own) / divisor if divisor else 1.0
+
+
 def read_dtype(name: str, value: object) -> DtypeName | None:
     """Return the name of a dtype that was given by name or as ``torch.dtype``; ``None`` stays.
 

@@ -32,10 +32,15 @@ def entry_of(state: State, param: Tensor, keys: tuple[str, ...]) -> Entry:
     -------
     dict
         Buffers of zeros, which have the effect of none, in the memory order of the parameter and in float32 at least.
+        Those that are there follow the parameter to its device.
     """
     if not state.get(param):
         state[param] = {key: 0 if key == STEP else _zeros(param) for key in keys}
-    return state[param]
+    entry = state[param]
+    for key in keys:
+        if key != STEP and entry[key].device != param.device:
+            entry[key] = entry[key].to(param.device)
+    return entry
 
 
 def updates_of(state: Mapping[Tensor, Entry], param: Tensor) -> int:

@@ -42,12 +42,13 @@ def frobenius(x: Array, *, eps: float | None, eps_mode: EpsMode, xp: Array) -> A
     if x.shape[-1] == 0 or x.shape[-2] == 0:
         return xp.astype(x, accumulation_dtype(x.dtype, xp))
     x = xp.astype(x, accumulation_dtype(x.dtype, xp))
-    largest = xp.max(xp.abs(x), axis=(-2, -1), keepdims=True)
-    largest = _one_where_zero(largest, xp)
-    x = x / largest
+    largest = _one_where_zero(xp.max(xp.abs(x), axis=(-2, -1), keepdims=True), xp)
+    # XLA multiplies by the reciprocal, which is subnormal, and flushed, for the largest numbers that there are.
+    unit = xp.where(largest > 1.0, largest / 16.0, largest)
+    x = x / unit
     norm = xp.sqrt(xp.sum(x * x, axis=(-2, -1), keepdims=True))
     if eps is not None:
-        relative_eps = eps / largest
+        relative_eps = eps / unit
         norm = xp.maximum(norm, relative_eps) if eps_mode == "clamp" else norm + relative_eps
     return x / _one_where_zero(norm, xp)
 

@@ -35,7 +35,7 @@ def test_no_step_leaves_the_normalised_matrix(backend, transform, dtype, xp, fun
 # ---- scale ----
 
 # Powers of two that keep elements in [1/4, 1] normal, and other scales up to the edges of the dtype.
-POWERS = {"float64": (-1000, 1000), "float32": (-120, 120), "bfloat16": (-120, 120), "float16": (-12, 15)}
+POWERS = {"float64": (-1020, 1023), "float32": (-124, 127), "bfloat16": (-124, 127), "float16": (-12, 15)}
 SCALES = {"float64": (1e-300, 1e300), "float32": (1e-30, 1e30), "bfloat16": (1e-30, 1e30), "float16": (2.5e-4, 6.5e4)}
 
 

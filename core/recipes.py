@@ -9,6 +9,7 @@ from zeropower.coefficients import Coefficients, Triple, headroom, keeps_sign, s
 from zeropower.momentum import MOMENTUM_FORMS, MomentumForm
 from zeropower.newton_schulz import METHODS, Method
 from zeropower.normalize import EPS_MODES, NORMALIZATIONS, EpsMode, Normalization
+from zeropower.restarts import blow_up
 from zeropower.scaling import SCALE_RULES, ScaleRule
 
 DtypeName: TypeAlias = Literal["float64", "float32", "float16", "bfloat16"]
@@ -58,7 +59,8 @@ class MuonRecipe:
     ------
     ValueError
         If a field is out of range, or the coefficients are unsound: they reverse a direction, or a singular value
-        that exceeds one by the roundoff of the compute dtype would blow up.
+        that exceeds one by the roundoff of the compute dtype would blow up. If restarts that are given blow up in the
+        compute dtype; without one, in bfloat16.
     """
 
     momentum: float = 0.95
@@ -91,6 +93,10 @@ class MuonRecipe:
         if not isinstance(self.coefficients, str):  # a value that compares and hashes, whatever sequence was given
             object.__setattr__(self, "coefficients", table(self.coefficients))
         _require_sound(self.triples, None if self.compute_dtype == "parameter" else self.compute_dtype)
+        if self.restarts != "auto" and self.method != "standard":
+            # "parameter" is not known yet: float32 is the finest that the iteration is worth a restart in
+            dtype = "float32" if self.compute_dtype == "parameter" else self.compute_dtype or "bfloat16"
+            _require_restarts(self.triples, tuple(self.restarts), dtype)
 
     @property
     def triples(self) -> tuple[Triple, ...]:
@@ -131,6 +137,15 @@ def _require_sound(triples: tuple[Triple, ...], dtype: DtypeName | None) -> None
         )
     if not keeps_sign(triples):
         raise ValueError(f"coefficients={triples!r} turn a singular value in (0, 1] negative; accepted: positive maps")
+
+
+def _require_restarts(triples: tuple[Triple, ...], restarts: tuple[int, ...], dtype: DtypeName) -> None:
+    """Refuse restarts with which the Gram iteration blows up."""
+    if blow_up(triples, restarts, dtype):
+        raise ValueError(
+            f"restarts={restarts!r} blow up in {dtype} with these coefficients and {len(triples)} steps; "
+            "accepted: 'auto', or more restarts"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zeropower.coefficients import Triple, apply
+from zeropower.coefficients import Triple, apply, schedule
 from zeropower.iterations import gram_loop, standard_loop
 from zeropower.kernels import Array, Kernels
 
@@ -23,6 +23,9 @@ MAX_SINGULAR_VALUE_ERROR = 1.25
 """The greatest error of a singular value over all matrices may exceed the standard loop's by this factor."""
 MAX_MATRIX_ERROR = 2.0
 """The relative Frobenius error of each matrix may exceed the standard loop's by this factor."""
+
+BLOWN_UP = 1.0
+"""The error of a singular value, of outputs that are about one, from which on a plan is no plan."""
 
 _GUARD_BITS = 2  # a plan must hold with that much less precision, too
 _EXHAUSTIVE_STEPS = 10  # beyond, only evenly spaced plans are tried: the subsets double with every step
@@ -74,6 +77,41 @@ def restarts(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
     return _search(triples, dtype)  # a plain function around the cache: compilers trace caches, with a warning
 
 
+SOUND: frozenset[tuple[tuple[Triple, ...], tuple[int, ...], str]] = frozenset({
+    (schedule("keller", 5), (2,), "float16")
+})
+"""Plans of the dialects, which an import need not try out: a test does."""
+
+
+def blow_up(triples: tuple[Triple, ...], plan: tuple[int, ...], dtype: str) -> bool:
+    """Tell whether a plan loses the iteration in a dtype: some singular value is wrong by more than :data:`BLOWN_UP`.
+
+    Parameters
+    ----------
+    triples
+        The quintic of each step.
+    plan
+        The steps before which the Gram iteration restarts.
+    dtype
+        The compute dtype.
+
+    Returns
+    -------
+    bool
+        What happens on matrices with spectra like those of momenta.
+    """
+    return (triples, plan, dtype) not in SOUND and tried_to_blow_up(triples, plan, dtype)
+
+
+@lru_cache(maxsize=64)
+def tried_to_blow_up(triples: tuple[Triple, ...], plan: tuple[int, ...], dtype: str) -> bool:
+    """Return what :func:`blow_up` does, from a trial."""
+    with np.errstate(all="ignore"):
+        arithmetic = _arithmetic(triples, _samples(), _SIGNIFICAND_BITS[dtype])
+        outputs = _gram_outputs(plan, triples, arithmetic)
+        return not _value_error(outputs, _samples(), triples) <= max(BLOWN_UP, 2.0 * arithmetic.value_error)
+
+
 @lru_cache(maxsize=64)
 def _search(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
     bits = _SIGNIFICAND_BITS[dtype]
@@ -106,16 +144,18 @@ def _excess(
     """Return a plan's error in units of what is allowed; at most one is accepted."""
     worst = 0.0
     for arithmetic in arithmetics:  # the coarsest first: it tells most plans off
-        outputs = [
-            gram_loop(x, triples, plan, normalize="frobenius", kernels=arithmetic.kernels, xp=np)
-            for x in arithmetic.inputs
-        ]
+        outputs = _gram_outputs(plan, triples, arithmetic)
         ratios = _matrix_errors(outputs, samples, triples) / arithmetic.matrix_errors / MAX_MATRIX_ERROR
         if not np.all(ratios <= 1.0):  # not finite, perhaps
             return math.inf
         ratio = _value_error(outputs, samples, triples) / arithmetic.value_error / MAX_SINGULAR_VALUE_ERROR
         worst = max(worst, float(np.max(ratios)), ratio)
     return worst
+
+
+def _gram_outputs(plan: tuple[int, ...], triples: tuple[Triple, ...], arithmetic: _Arithmetic) -> list[np.ndarray]:
+    kernels = arithmetic.kernels
+    return [gram_loop(x, triples, plan, normalize="frobenius", kernels=kernels, xp=np) for x in arithmetic.inputs]
 
 
 def _matrix_errors(outputs: list[np.ndarray], samples: list[_Sample], triples: tuple[Triple, ...]) -> np.ndarray:

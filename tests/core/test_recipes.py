@@ -6,6 +6,7 @@ import pytest
 
 from zeropower import DIALECTS, AdamWRecipe, Dialect, MuonRecipe
 from zeropower.dialects import get_dialect
+from zeropower.restarts import SOUND, tried_to_blow_up
 
 
 def test_recipes_compare_hash_and_pickle_whatever_sequence_was_given():
@@ -65,3 +66,21 @@ def test_dialects_are_found_by_name_or_given():
     assert get_dialect(own) is own
     with pytest.raises(ValueError, match="dialect='troch' is not known; accepted: 'zeropower', 'torch', 'optax'"):
         get_dialect("troch")
+
+
+@pytest.mark.original("E8", "R13")
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+def test_restarts_that_blow_up_are_refused(dtype):
+    steps = {"float16": 7, "bfloat16": 6, "float32": 12}[dtype]  # measured: singular values of 33, 10 and 3e8
+    recipe = {"coefficients": "keller", "restarts": (2,), "compute_dtype": dtype}
+    MuonRecipe(steps=5, **recipe)
+    with pytest.raises(ValueError, match=rf"restarts=\(2,\) blow up in {dtype} with these .* {steps} steps; accepted"):
+        MuonRecipe(steps=steps, **recipe)
+    MuonRecipe(steps=steps, **{**recipe, "restarts": tuple(range(1, steps))})  # the standard loop, in effect
+    MuonRecipe(steps=steps, method="standard", **recipe)  # which has none
+
+
+def test_plans_of_the_dialects_have_been_tried():
+    assert not any(tried_to_blow_up(*plan) for plan in SOUND)
+    given = [dialect.muon for dialect in DIALECTS.values() if dialect.muon.restarts != "auto"]
+    assert {(recipe.triples, recipe.restarts, recipe.compute_dtype) for recipe in given} == SOUND

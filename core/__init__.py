@@ -7,16 +7,30 @@ comes out; nothing is written in place.
 from zeropower.backend import Backend
 from zeropower.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from zeropower.coefficients import TABLES, headroom, output_range, schedule
+from zeropower.config import MuonHybridConfig, OptimizerConfig, read_config
 from zeropower.decay import weight_decay_for_step
-from zeropower.dialects import DIALECTS, Dialect
+from zeropower.dialects import DIALECTS, Dialect, burn_dragon_rules
 from zeropower.kernels import GENERIC, Kernels
 from zeropower.layout import CONV, HEADS, IN_OUT, MERGED_HEADS, OUT_IN, MatrixLayout
 from zeropower.moments import adaptive_moment
 from zeropower.newton_schulz import gram_ns, ns_iterate, orthogonalize
 from zeropower.recipes import AdamWRecipe, MuonRecipe
 from zeropower.record import Record, RecordEntry
+from zeropower.resolution import Resolution, resolve, resolve_lr_schedule
 from zeropower.routing import DEFAULT_RULES, ParamInfo, Route, RoutePlan, Rule, route_params
 from zeropower.scaling import lr_scale
+from zeropower.schedule_config import LrScheduleConfig
+from zeropower.schedules import (
+    Constant,
+    Cosine,
+    Exponential,
+    Linear,
+    LrSchedule,
+    Noam,
+    StepDecay,
+    TwoStage,
+    count_steps,
+)
 from zeropower.steps import (
     AdamWState,
     MuonState,
@@ -41,23 +55,37 @@ __all__ = [
     "AdamWRecipe",
     "AdamWState",
     "Backend",
+    "Constant",
+    "Cosine",
     "Dialect",
+    "Exponential",
     "Kernels",
+    "Linear",
+    "LrSchedule",
+    "LrScheduleConfig",
     "MatrixLayout",
+    "MuonHybridConfig",
     "MuonRecipe",
     "MuonState",
+    "Noam",
+    "OptimizerConfig",
     "ParamInfo",
     "Record",
     "RecordEntry",
+    "Resolution",
     "Route",
     "RoutePlan",
     "Rule",
+    "StepDecay",
+    "TwoStage",
     "adamw_direction",
     "adamw_step",
     "adaptive_moment",
+    "burn_dragon_rules",
     "clip_by_global_norm",
     "clip_by_norm",
     "clip_by_value",
+    "count_steps",
     "gram_ns",
     "headroom",
     "lr_scale",
@@ -66,6 +94,9 @@ __all__ = [
     "ns_iterate",
     "orthogonalize",
     "output_range",
+    "read_config",
+    "resolve",
+    "resolve_lr_schedule",
     "route_params",
     "schedule",
     "weight_decay_for_step",

@@ -3,12 +3,9 @@
 import math
 from typing import Any
 
-import numpy as np
-from array_api_compat import array_namespace
-
 from zeropower.checks import require_count, require_number
 from zeropower.kernels import Array
-from zeropower.moments import real_dtype
+from zeropower.progress import steps_done
 
 
 def weight_decay_for_step(
@@ -52,7 +49,7 @@ def weight_decay_for_step(
     ValueError
         If ``initial``, ``final`` or ``second_stage_start`` is not finite or ``total_steps`` is negative.
     TypeError
-        If ``total_steps`` is not an integer.
+        If ``total_steps`` or ``step`` is not an integer.
 
     Examples
     --------
@@ -65,14 +62,8 @@ def weight_decay_for_step(
     require_count("total_steps", total_steps, least=0)
     last = max(total_steps, 1) - 1
     stage = math.floor(last * min(max(second_stage_start, 0.0), 1.0) + 0.5)
-    length = max(last - stage, 1)
-    if isinstance(step, int | np.integer):
-        step = int(step)
-        index = min(max(step - 1, 0), last)
-        return initial + (final - initial) * max(index - stage, 0) / length
-    xp = array_namespace(step) if xp is None else xp
-    into_stage = xp.clip(xp.clip(step - 1, 0, last) - stage, 0, length)
-    return initial + (final - initial) * (xp.astype(into_stage, real_dtype(xp)) / length)
+    done, arithmetic = steps_done(step, xp)
+    return initial + (final - initial) * arithmetic.share(done, stage, last - stage)
 
 
 def decoupled(param: Array, rate: float | Array) -> Array:

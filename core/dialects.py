@@ -2,6 +2,8 @@
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from glob import escape
+from typing import Literal, TypeAlias, get_args
 
 from zeropower.checks import require_choice
 from zeropower.layout import CONV, HEADS, MERGED_HEADS, MatrixLayout
@@ -47,11 +49,17 @@ BURN_DRAGON_TARGETS: tuple[str, ...] = (
 """What burn_dragon gives to Muon, by the last component of a path."""
 
 
-def burn_dragon_rules(targets: Collection[str] = BURN_DRAGON_TARGETS, *, split_heads: bool = True) -> tuple[Rule, ...]:
+TargetMatch: TypeAlias = Literal["last", "component"]
+"""Where a target's name is looked for: at the end of a path, or anywhere in it."""
+
+
+def burn_dragon_rules(
+    targets: Collection[str] = BURN_DRAGON_TARGETS, *, split_heads: bool = True, match: TargetMatch = "last"
+) -> tuple[Rule, ...]:
     """Return burn_dragon's routing: an exact name at the end of the path, and two or three axes.
 
-    A ``torch.nn.Linear`` called ``lm_head`` has the path ``lm_head.weight``, whose end is ``weight``: it does not
-    match. Name parameters themselves, or write a rule with ``component``.
+    A ``torch.nn.Linear`` called ``lm_head`` has the path ``lm_head.weight``, whose end is ``weight``: burn_dragon,
+    whose models hold such matrices themselves, would not give it to Muon. ``match="component"`` does.
 
     Parameters
     ----------
@@ -59,15 +67,20 @@ def burn_dragon_rules(targets: Collection[str] = BURN_DRAGON_TARGETS, *, split_h
         The names.
     split_heads
         Whether the first of three axes is a batch of heads; otherwise it merges with the rows.
+    match
+        ``"last"``, burn_dragon's: a name is that of the parameter; ``"component"``: or of a module around it.
 
     Returns
     -------
     tuple of Rule
         They match every parameter.
     """
+    require_choice("match", match, get_args(TargetMatch))
     layout = HEADS if split_heads else MERGED_HEADS
+    names = tuple(sorted(targets))
+    last, component = (names, ()) if match == "last" else ((), tuple(escape(name) for name in names))
     return (
-        Rule(optimizer="muon", reason="a target module", last=tuple(sorted(targets)), ndim=(2, 3), layout=layout),
+        Rule(optimizer="muon", reason="a target module", component=component, last=last, ndim=(2, 3), layout=layout),
         Rule(optimizer="adamw", reason="not a target module of two or three axes"),
     )
 

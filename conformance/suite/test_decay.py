@@ -10,7 +10,7 @@ from zeropower.conformance.tolerances import UNIT_ROUNDOFF
 TOLERANCE = 1e-7  # of the table; float64 agrees to a few units of roundoff, float32 to one
 
 # (initial, final, second_stage_start, total_steps) -> value by step, in exact arithmetic. Where the second stage
-# starts is rounded half away from zero, which the totals 2, 6 and 10 and the quarter of 11 tell from half to even.
+# starts is rounded half away from zero, which the totals 2, 6, 10 and 14 and the quarter of 11 tell from half to even.
 TABLE = {
     (0.1, 0.0, 0.5, 10): {
         **dict.fromkeys(range(7), 0.1), 7: 0.075, 8: 0.05, 9: 0.025, 10: 0.0, 11: 0.0, 12: 0.0,
@@ -18,6 +18,7 @@ TABLE = {
     (0.1, 0.0, 0.5, 2): {1: 0.1, 2: 0.1, 3: 0.1},
     (0.1, 0.0, 0.5, 4): {1: 0.1, 2: 0.1, 3: 0.1, 4: 0.0},
     (0.1, 0.0, 0.5, 6): {1: 0.1, 2: 0.1, 3: 0.1, 4: 0.1, 5: 0.05, 6: 0.0},
+    (0.1, 0.0, 0.5, 14): {8: 0.1, 9: 0.1 * 5 / 6, 14: 0.0},
     (0.1, 0.01, 0.5, 10): {7: 0.0775, 10: 0.01},
     (0.1, 0.2, 0.5, 10): {6: 0.1, 10: 0.2},
     (0.1, 0.0, 0.0, 5): {1: 0.1, 2: 0.075, 5: 0.0},
@@ -36,6 +37,7 @@ TABLE = {
 
 @check("weight_decay")
 @EAGER
+@pytest.mark.original("A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "R3", "R4")
 @pytest.mark.parametrize("arguments", list(TABLE), ids=str)
 def test_table_with_python_steps(backend, xp, arguments):
     for step, value in TABLE[arguments].items():
@@ -45,6 +47,7 @@ def test_table_with_python_steps(backend, xp, arguments):
 
 
 @check("weight_decay")
+@pytest.mark.original("A1", "A2", "A3", "A4", "A5", "A6", "A7", "A8", "A9", "R3", "R4")
 @pytest.mark.parametrize(
     "arguments", [pytest.param(a, marks=REPRESENTATIVE if i == 0 else ()) for i, a in enumerate(TABLE)], ids=str
 )
@@ -61,8 +64,29 @@ def test_table_with_array_steps(backend, transform, xp, arguments):
         assert traced.compilations(xp.asarray(3, dtype=xp.int32)) == 0
 
 
+# What float32 arithmetic gives for some of them.
+FLOAT32 = {
+    (0.1, 0.0, 0.5, 10): {
+        1: 0.10000000149011612, 7: 0.07500000298023224, 8: 0.05000000074505806, 9: 0.02499999850988388, 10: 0.0,
+    },
+    (0.1, 0.01, 0.5, 10): {10: 0.009999997913837433},
+}  # fmt: skip
+
+
 @check("weight_decay")
 @EAGER
+@pytest.mark.original("A14", "R4")
+@pytest.mark.parametrize("arguments", list(FLOAT32), ids=str)
+def test_a_run_in_float32_decays_alike(backend, xp, arguments):
+    for step, value in FLOAT32[arguments].items():
+        array = weight_decay_for_step(*arguments, xp.asarray(step, dtype=xp.int32), xp=xp)
+        for ours in (weight_decay_for_step(*arguments, step), float(backend.to_numpy(array))):
+            assert abs(ours - value) <= 4 * UNIT_ROUNDOFF["float32"] * 0.1, f"step {step}"
+
+
+@check("weight_decay")
+@EAGER
+@pytest.mark.original("A11")
 @pytest.mark.parametrize("start", [0.0, 0.3, 0.5, 1.0])
 @pytest.mark.parametrize("final", [0.0, 0.05, 0.3])
 def test_decay_is_monotone_between_its_ends(backend, start, final):
@@ -75,6 +99,7 @@ def test_decay_is_monotone_between_its_ends(backend, start, final):
 
 @check("weight_decay")
 @EAGER
+@pytest.mark.original("A10")
 @pytest.mark.parametrize(
     ("argument", "value", "error"),
     [
@@ -89,3 +114,35 @@ def test_wrong_schedule_is_named(backend, argument, value, error):
     arguments = {"initial": 0.1, "final": 0.0, "second_stage_start": 0.5, "total_steps": 10, argument: value}
     with pytest.raises(error, match=f"^{argument}="):
         weight_decay_for_step(**arguments, step=1)
+
+
+@check("weight_decay")
+@EAGER
+@pytest.mark.original("A7")
+def test_last_step_has_the_final_decay_exactly(backend, xp):
+    for total in range(3, 60):
+        assert weight_decay_for_step(0.1, 0.0, 0.5, total, total) == 0.0, f"total {total}"
+        last = weight_decay_for_step(0.1, 0.0, 0.5, total, xp.asarray(total, dtype=xp.int32), xp=xp)
+        assert float(backend.to_numpy(last)) == 0.0, f"total {total}"
+
+
+@check("weight_decay")
+@EAGER
+def test_long_runs_and_small_integers_overflow_nothing(backend, xp):
+    long = 2**40
+    for name, step in (("int32", 2**31 - 1), ("int32", -(2**31)), ("uint8", 255), ("uint8", 0), ("int8", -128)):
+        for start in (0.0, 0.5, 1.0):
+            exact = 0.1 if start else 0.1 * (1 - (max(step, 1) - 1) / (long - 1))
+            array = xp.asarray(step, dtype=getattr(xp, name))
+            ours = float(backend.to_numpy(weight_decay_for_step(0.1, 0.0, start, long, array, xp=xp)))
+            assert abs(ours - exact) <= 4 * UNIT_ROUNDOFF["float32"] * 0.1, f"{name} {step}, start {start}"
+
+
+@check("weight_decay")
+@EAGER
+def test_decay_at_a_step_that_is_no_integer(backend, xp):
+    for wrong in (1.0, True, np.float64(1.0)):
+        with pytest.raises(TypeError, match=r"^step=.* is not an integer; accepted: integers, and arrays of them"):
+            weight_decay_for_step(0.1, 0.0, 0.5, 10, wrong)
+    with pytest.raises(TypeError, match=r"^step has dtype .*float32; accepted: integer dtypes"):
+        weight_decay_for_step(0.1, 0.0, 0.5, 10, xp.asarray(1.0, dtype=xp.float32), xp=xp)

@@ -17,6 +17,7 @@ from zeropower.conformance.oracles import matrices, quintics, rotation
 
 @check()
 @ITERATIONS
+@pytest.mark.original("D1", "E3")
 def test_transposition_goes_through(backend, transform, dtype, xp, function):
     x, array = rounded(matrices((3, 6, 10)), backend, dtype)
     run = transform(function, xp=xp, **options_of(function))
@@ -26,6 +27,7 @@ def test_transposition_goes_through(backend, transform, dtype, xp, function):
 
 @check()
 @ITERATIONS
+@pytest.mark.original("D6")
 @pytest.mark.parametrize("normalize", ["frobenius", pytest.param("schatten4", marks=EAGER)])
 def test_rotations_go_through(backend, transform, dtype, xp, function, normalize):
     x = matrices((3, 6, 10))
@@ -38,6 +40,7 @@ def test_rotations_go_through(backend, transform, dtype, xp, function, normalize
 
 @check()
 @ITERATIONS
+@pytest.mark.original("D6")
 def test_sign_goes_through_exactly(backend, transform, dtype, xp, function):
     x, array = rounded(matrices((3, 6, 10)), backend, dtype)
     run = transform(function, xp=xp, **options_of(function))
@@ -49,6 +52,7 @@ def test_sign_goes_through_exactly(backend, transform, dtype, xp, function):
 
 @check()
 @ITERATIONS
+@pytest.mark.original("D2", "D8", "R5")
 def test_stack_is_a_loop(backend, transform, dtype, xp, function):
     x, array = rounded(matrices((2, 2, 6, 10)), backend, dtype)
     options = options_of(function)
@@ -60,6 +64,7 @@ def test_stack_is_a_loop(backend, transform, dtype, xp, function):
 
 @check()
 @ITERATIONS
+@pytest.mark.original("D2", "E9", "R5", "R16")
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf], ids=str)
 def test_bad_matrix_leaves_its_neighbours_alone(backend, transform, dtype, xp, function, bad):
     x = matrices((3, 6, 10))
@@ -85,6 +90,7 @@ def small_restart_sets(steps):
 
 
 @check("gram_ns", dtypes=("float64", "float32"))
+@pytest.mark.original("E1", "E4")
 @pytest.mark.parametrize("steps", [pytest.param(s, marks=() if s == 5 else EAGER) for s in range(8)])
 def test_gram_is_the_standard_iteration(backend, transform, dtype, xp, steps):
     x, array = rounded(matrices((6, 10)), backend, dtype)
@@ -94,6 +100,16 @@ def test_gram_is_the_standard_iteration(backend, transform, dtype, xp, steps):
         gram = backend.to_numpy(transform(gram_ns, steps=steps, restarts=restarts, xp=xp)(array))
         bound = tolerances.iteration(x, triples, dtype) + tolerances.iteration(x, triples, dtype, restarts=restarts)
         assert tolerances.matrix_errors(gram, standard) <= bound, f"restarts={restarts}"
+
+
+@check("gram_ns")
+@pytest.mark.original("E2")
+@pytest.mark.parametrize("shape", [(8, 8), pytest.param((3, 5, 5), marks=EAGER)], ids=str)
+def test_gram_of_square_matrices_is_the_standard_iteration_to_the_bit(backend, transform, dtype, xp, shape):
+    array = backend.from_numpy(matrices(shape), dtype)
+    standard = transform(ns_iterate, xp=xp)(array)
+    gram = transform(gram_ns, restarts=(2,), xp=xp)(array)
+    assert np.array_equal(backend.to_numpy(gram), backend.to_numpy(standard))
 
 
 # ---- cost ----
@@ -130,6 +146,7 @@ def test_standard_step_costs_three_products(backend, xp, steps, normalize):
 
 @check("gram_ns")
 @EAGER
+@pytest.mark.original("E4")
 @pytest.mark.parametrize("shape", [(6, 10), (10, 6)], ids=str)
 @pytest.mark.parametrize(
     ("steps", "restarts", "segments"),

@@ -44,6 +44,7 @@ def element(layout, shape, index):
 
 @check("layout")
 @LAYOUTS
+@pytest.mark.original("F2", "F3", "F4")
 def test_every_element_is_where_its_axes_say(backend, transform, xp, layout, shape, sizes):
     x = np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
     array = backend.from_numpy(x, "float32")
@@ -103,6 +104,7 @@ def test_step_of_the_transpose_is_the_transposed_step(backend, transform, dtype,
 
 @check("layout")
 @EAGER
+@pytest.mark.original("F5")
 @pytest.mark.parametrize(
     "layout", [MatrixLayout((0,), (3,)), MatrixLayout((0,), (-3,)), MatrixLayout((0, 1), (1,))], ids=str
 )

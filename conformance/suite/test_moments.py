@@ -35,6 +35,7 @@ def textbook(grads, beta_1=0.9, beta_2=0.95, eps=1e-8):
 
 @check("adaptive_moment", dtypes=WIDE)
 @EAGER
+@pytest.mark.original("B2", "B9")
 @pytest.mark.parametrize(("beta_2", "eps", "expected"), REFERENCE)
 def test_reference_directions(backend, dtype, xp, beta_2, eps, expected):
     moments = (None, None)
@@ -46,6 +47,7 @@ def test_reference_directions(backend, dtype, xp, beta_2, eps, expected):
 
 
 @check("adaptive_moment", dtypes=WIDE)
+@pytest.mark.original("B2")
 @pytest.mark.parametrize("kind", ["int", pytest.param("array", marks=REPRESENTATIVE)])
 def test_every_step_is_the_textbook_s(backend, transform, dtype, xp, kind):
     grads = np.random.default_rng(0).standard_normal((3, 4, 5)).astype(dtype)
@@ -63,6 +65,7 @@ def test_every_step_is_the_textbook_s(backend, transform, dtype, xp, kind):
 
 @check("adaptive_moment", dtypes=WIDE)
 @EAGER
+@pytest.mark.original("B1")
 def test_no_moments_are_zeros(backend, dtype, xp):
     g = np.random.default_rng(0).standard_normal((4, 5))
     zeros = backend.from_numpy(np.zeros((4, 5)), dtype)
@@ -74,6 +77,7 @@ def test_no_moments_are_zeros(backend, dtype, xp):
 
 @check("adaptive_moment", dtypes=WIDE)
 @EAGER
+@pytest.mark.original("B2")
 @pytest.mark.parametrize("t", [1, 2, 10, 1000, 100_000])
 @pytest.mark.parametrize("array", [False, True], ids=["int", "array"])
 def test_constant_gradient_gives_its_sign_at_any_step(backend, dtype, xp, t, array):
@@ -89,6 +93,7 @@ def test_constant_gradient_gives_its_sign_at_any_step(backend, dtype, xp, t, arr
 
 @check("adaptive_moment", dtypes=WIDE)
 @EAGER
+@pytest.mark.original("B8")
 def test_zero_gradient_decays_the_moments_alone(backend, dtype, xp):
     zero = backend.from_numpy(np.zeros(3), dtype)
     direction, *_ = adaptive_moment(zero, None, None, 1, xp=xp)

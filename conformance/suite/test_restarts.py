@@ -42,6 +42,7 @@ def errors(outputs, table, steps):
 
 @check("gram_ns", dtypes=("float32", "float16", "bfloat16"))
 @EAGER
+@pytest.mark.original("R13")
 @pytest.mark.parametrize(("table", "steps"), PLANS)
 def test_automatic_restarts_are_as_accurate_as_the_standard_loop(backend, dtype, xp, table, steps):
     arrays = [backend.from_numpy(x, "float32") for x in momenta()]

@@ -56,6 +56,7 @@ def test_plan_is_a_value(backend):
 
 
 @check("routing")
+@pytest.mark.original("H13")
 def test_own_rules_come_first_and_none_is_dropped(backend):
     x = backend.from_numpy(np.zeros((4, 6)), "float32")
     rules = (Rule(optimizer="adamw", reason="mine", last=("kernel",)),)

@@ -9,6 +9,7 @@ import pytest
 from zeropower import (
     CONV,
     DIALECTS,
+    GENERIC,
     HEADS,
     MERGED_HEADS,
     AdamWRecipe,
@@ -58,6 +59,7 @@ def scale(rule, fan_out, fan_in):
 
 
 @check("steps", dtypes=WIDE)
+@pytest.mark.original("C1", "C2", "C3")
 @pytest.mark.parametrize("nesterov", [True, False], ids=["nesterov", "plain"])
 @pytest.mark.parametrize("form", ["ema", "heavy_ball", "ema_corrected"])
 def test_momentum_is_that_of_its_name(backend, transform, dtype, xp, form, nesterov):
@@ -80,6 +82,7 @@ def test_momentum_is_that_of_its_name(backend, transform, dtype, xp, form, neste
 
 @check("steps", dtypes=WIDE)
 @EAGER
+@pytest.mark.original("F1", "F6")
 @pytest.mark.parametrize("shape", [(6, 10), (10, 6), (2, 6, 10)], ids=str)
 @pytest.mark.parametrize("rule", ["original", "match_rms_adamw", "rms_one", "spectral_unclamped", "none"])
 def test_scale_follows_the_fans(backend, dtype, xp, rule, shape):
@@ -131,6 +134,21 @@ def test_reference_steps_of_muon(backend, dtype, xp, case):
     assert tensor_error(ours[-1, -1], np.asarray(last)) <= elementwise(dtype)
 
 
+@check("steps", dtypes=("float16",))
+@EAGER
+@pytest.mark.original("E10")
+def test_reference_step_in_float16(backend, dtype, xp, kernels):
+    recipe, layout, lr, weight_decay, first, last = REFERENCE["flattened"]
+    i = np.arange(24, dtype=np.float64).reshape(2, 3, 4)
+    param, grad = (backend.from_numpy(x, "float32") for x in (0.01 * (i + 1), np.sin(0.17 * i)))
+    options = {"lr": lr, "weight_decay": weight_decay, "layout": layout, "compute_dtype": dtype, "kernels": kernels}
+    ours = backend.to_numpy(muon_step(param, grad, None, recipe, xp=xp, **options)[0])
+    # 5e-3 of an element of the direction, as in test_float16_gram_iteration_is_as_accurate_as_the_original_s
+    bound = lr * 12**0.5 * 5e-3 * (4 if kernels is GENERIC else 1)
+    assert np.max(np.abs(ours[0, 0] - first)) <= bound
+    assert np.max(np.abs(ours[-1, -1] - last)) <= bound
+
+
 @check("steps", dtypes=WIDE)
 @REPRESENTATIVE
 def test_rates_may_be_arrays_that_change(backend, transform, dtype, xp):
@@ -157,6 +175,7 @@ def test_rates_may_be_arrays_that_change(backend, transform, dtype, xp):
 
 
 @check("steps")
+@pytest.mark.original("C5")
 def test_parameter_is_rounded_once(backend, transform, dtype, xp):
     recipe = MuonRecipe(method="standard", compute_dtype="float32" if dtype != "float64" else "float64")
     wide = "float64" if dtype == "float64" else "float32"
@@ -179,6 +198,7 @@ def test_parameter_is_rounded_once(backend, transform, dtype, xp):
 
 @check("steps")
 @EAGER
+@pytest.mark.original("R18")
 def test_state_is_wide_from_the_first_step(backend, dtype, xp):
     wide = "float64" if dtype == "float64" else "float32"
     g, grad = rounded(matrices((6, 10)), backend, dtype)
@@ -193,6 +213,7 @@ def test_state_is_wide_from_the_first_step(backend, dtype, xp):
 
 @check("steps", dtypes=WIDE)
 @EAGER
+@pytest.mark.original("G1", "G5")
 def test_decay_takes_the_rate_before_the_scale(backend, dtype, xp):
     p, param = rounded(matrices((6, 10)), backend, dtype)
     zero = backend.from_numpy(np.zeros((6, 10)), dtype)
@@ -203,6 +224,35 @@ def test_decay_takes_the_rate_before_the_scale(backend, dtype, xp):
     still, state = muon_step(param, param, None, MuonRecipe(), lr=0.0, weight_decay=0.25, xp=xp)
     assert np.array_equal(backend.to_numpy(still), p)
     assert backend.to_numpy(state.momentum).any()
+
+
+@check("steps")
+@EAGER
+@pytest.mark.original("B3", "G3", "G5")
+@pytest.mark.parametrize(("lr", "weight_decay", "size"), [(0.5, 0.0, 0.0), (0.0, 0.25, 0.0), (0.0, 0.25, 1.0)])
+def test_no_rate_changes_no_bit(backend, dtype, xp, lr, weight_decay, size):
+    p, param = rounded(matrices((6, 10)), backend, dtype)
+    _, grad = rounded(size * p, backend, dtype)
+    muon, kept = muon_step(param, grad, None, MuonRecipe(), lr=lr, weight_decay=weight_decay, xp=xp)
+    adamw, moments = adamw_step(param, grad, None, AdamWRecipe(), lr=lr, weight_decay=weight_decay, step=1, xp=xp)
+    for ours in (muon, adamw):
+        assert np.array_equal(backend.to_numpy(ours), p)
+    assert all(backend.to_numpy(buffer).any() == (size > 0) for buffer in (*kept, *moments))
+
+
+@check("steps", dtypes=WIDE)
+@EAGER
+@pytest.mark.original("B8")
+def test_zero_gradients_only_decay(backend, dtype, xp):
+    p, muon = rounded(matrices((6, 10)), backend, dtype)
+    adamw, zero = muon, backend.from_numpy(np.zeros((6, 10)), dtype)
+    kept = moments = None
+    for step in range(1, 6):
+        muon, kept = muon_step(muon, zero, kept, MuonRecipe(), lr=0.5, weight_decay=0.25, xp=xp)
+        adamw, moments = adamw_step(adamw, zero, moments, AdamWRecipe(), lr=0.5, weight_decay=0.25, step=step, xp=xp)
+        for ours in (muon, adamw):
+            assert tensor_error(backend.to_numpy(ours), p * 0.875**step) <= step * elementwise(dtype)
+    assert not any(backend.to_numpy(buffer).any() for buffer in (*kept, *moments))
 
 
 # ---- AdamW ----
@@ -224,6 +274,7 @@ GRADS = [[0.5, -0.25], [-0.25, 0.1], [0.1, 0.1]]
 
 @check("steps", dtypes=WIDE)
 @EAGER
+@pytest.mark.original("B3", "B7", "B9")
 @pytest.mark.parametrize(("recipe", "decay", "expected"), ADAMW, ids=["two stages", "constant"])
 def test_reference_steps_of_adamw(backend, dtype, xp, recipe, decay, expected):
     param, state = backend.from_numpy(np.asarray([1.0, -2.0]), dtype), None
@@ -235,6 +286,7 @@ def test_reference_steps_of_adamw(backend, dtype, xp, recipe, decay, expected):
 
 @check("steps")
 @REPRESENTATIVE
+@pytest.mark.original("C5")
 def test_adamw_step_keeps_dtypes_and_arguments(backend, transform, dtype, xp):
     wide = "float64" if dtype == "float64" else "float32"
     values = np.random.default_rng(0).uniform(0.5, 1.0, (4, 3, 5))

@@ -49,6 +49,17 @@ def test_own_targets_replace_the_default_and_ranks_come_first():
     assert plan.paths("muon") == ["mixer", "a/mixer"]
 
 
+@pytest.mark.original("H7", "R9")
+def test_a_target_may_be_a_module_around_the_parameter():
+    shapes = {"lm_head.weight": (6, 8), "lm_head.bias": (6,), "my_lm_head.weight": (6, 8), "deep/*/kernel": (6, 8)}
+    assert route_params(shapes, rules=burn_dragon_rules(["lm_head", "*"])).paths("muon") == []
+    rules = burn_dragon_rules(["lm_head", "*"], match="component")
+    assert route_params(shapes, rules=rules).paths("muon") == ["lm_head.weight", "deep/*/kernel"]
+    accepted = r"^match='first' is not known; accepted: 'last', 'component'"
+    with pytest.raises(ValueError, match=accepted):
+        burn_dragon_rules(match="first")
+
+
 @pytest.mark.original("F2", "F3", "F7")
 def test_heads_split_or_merge():
     split = route_params({"encoder": (4, 6, 5)}, rules=burn_dragon_rules())["encoder"].layout
@@ -86,7 +97,7 @@ def test_excluded_classes_take_their_subtree_along():
     assert plan["kernel"].layout.fans((8, 3, 5)) == (8, 15)
 
 
-@pytest.mark.original("B6", "R15")
+@pytest.mark.original("B6", "E8", "R15", "R19")
 def test_defaults_are_those_of_the_originals():
     assert (BURN.adamw.beta_1, BURN.adamw.beta_2, BURN.adamw.eps) == (0.9, 0.999, 1e-5)
     assert (BURN.muon.momentum, BURN.muon.momentum_form, BURN.muon.nesterov) == (0.95, "heavy_ball", True)

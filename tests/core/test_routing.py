@@ -64,6 +64,7 @@ def test_module_classes_decide_before_names():
     assert optimizers({"words.weight": info}) == {"words.weight": "adamw"}
 
 
+@pytest.mark.original("H11")
 def test_any_path_of_a_shared_parameter_counts():
     tied = ParamInfo((256, 64), aliases=("lm_head.weight",))
     assert optimizers({"inner.weight": tied}) == {"inner.weight": "adamw"}
@@ -75,6 +76,7 @@ def test_the_first_rule_that_matches_decides():
     assert (plan["head.weight"].optimizer, plan["head.weight"].reason) == ("muon", "on purpose")
 
 
+@pytest.mark.original("H1", "H2", "H5", "H6")
 def test_a_rule_by_last_component_matches_it_exactly():
     rule = Rule(optimizer="muon", reason="burn", last=("encoder", "lm_head"), ndim=(2, 3))
     rest = Rule(optimizer="adamw", reason="rest")
@@ -89,6 +91,7 @@ def test_a_rule_by_last_component_matches_it_exactly():
     assert optimizers({"": (4, 8)}, rules=(rule, rest)) == {"": "adamw"}
 
 
+@pytest.mark.original("H13")
 def test_an_uncovered_parameter_is_an_error():
     with pytest.raises(ValueError, match=r"no route for 'b' of shape \(4, 4\)"):
         route_params({"a": (4,), "b": (4, 4)}, rules=(Rule(optimizer="adamw", reason="vectors", max_ndim=1),))

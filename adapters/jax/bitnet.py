@@ -3,14 +3,13 @@
 from typing import Any
 
 import optax
-from jax import Array
-from jax import numpy as jnp
 from jax.typing import ArrayLike
 
-from zeropower import AdamWRecipe, weight_decay_for_step
+from zeropower.jax.decay import Clock, staged
 from zeropower.jax.directions import adamw_directions
-from zeropower.jax.options import errors_naming, number, rate, require_static, scalar
-from zeropower.jax.updates import as_updates
+from zeropower.jax.options import adamw_recipe, number, rate
+from zeropower.jax.state import BitNetAdamWState
+from zeropower.jax.updates import as_updates, assembled
 
 
 def bitnet_adamw(
@@ -23,12 +22,16 @@ def bitnet_adamw(
     weight_decay_final: ArrayLike = 0.0,
     second_stage_start: float = 0.5,
     total_steps: int,
+    clock: Clock = "global",
     mask: Any = None,
+    clip_norm: ArrayLike | None = None,
+    clip_value: ArrayLike | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return AdamW whose weight decay is constant, then falls linearly to its final value.
 
     Moments, then ``p (1 - learning_rate decay) - learning_rate direction`` with the decay of
-    :func:`zeropower.weight_decay_for_step` at the update's own 1-based count.
+    :func:`zeropower.weight_decay_for_step` at the 1-based count of the update. Where the gradient of a parameter is
+    ``None``, its update is zero, and its moments and its count stay as they are.
 
     Parameters
     ----------
@@ -47,32 +50,41 @@ def bitnet_adamw(
     second_stage_start
         Where the second stage starts as a share of the run, clamped to [0, 1].
     total_steps
-        Updates of the run; later ones decay as the last.
+        Steps of the run; later ones decay as the last.
+    clock
+        What counts the steps: ``"global"``, the calls of ``update``, or ``"parameter"``, the updates that each
+        parameter has seen.
     mask
         Where to decay, as ``optax.add_decayed_weights`` takes it.
+    clip_norm
+        As for :func:`adamw`.
+    clip_value
+        As for :func:`adamw`.
 
     Returns
     -------
     optax.GradientTransformationExtraArgs
-        Its updates have the dtype of the parameters; moments are kept in float32 at least.
+        State: :class:`zeropower.jax.state.BitNetAdamWState`. Its updates have the dtype of the parameters; moments
+        are kept in float32 at least.
 
     Raises
     ------
     ValueError
-        If a number is out of range.
+        If a number is out of range, or both clips are given.
     TypeError
         If ``second_stage_start`` or ``total_steps`` is an array.
     """
-    learning_rate = rate("learning_rate", learning_rate)
-    first, final = number("weight_decay", weight_decay), number("weight_decay_final", weight_decay_final)
-    require_static("second_stage_start", second_stage_start)
-    require_static("total_steps", total_steps)
-    with errors_naming({"beta_1": "b1", "beta_2": "b2"}):
-        recipe = AdamWRecipe(beta_1=scalar(b1), beta_2=scalar(b2), eps=scalar(eps))
-    weight_decay_for_step(0.0, 0.0, second_stage_start, total_steps, 1)  # refuses bad numbers here and now
-
-    def decay(count: Array) -> Any:
-        step = optax.safe_increment(count)
-        return weight_decay_for_step(first, final, second_stage_start, total_steps, step, xp=jnp)
-
-    return as_updates(adamw_directions(recipe), learning_rate=learning_rate, weight_decay=decay, mask=mask)
+    decay = staged(
+        number("weight_decay", weight_decay),
+        weight_decay_final=number("weight_decay_final", weight_decay_final),
+        second_stage_start=second_stage_start,
+        total_steps=total_steps,
+        clock=clock,
+    )
+    updates = as_updates(
+        adamw_directions(adamw_recipe(b1, b2, eps)),
+        learning_rate=rate("learning_rate", learning_rate),
+        weight_decay=decay,
+        mask=mask,
+    )
+    return assembled(BitNetAdamWState, updates, clip_norm=clip_norm, clip_value=clip_value)

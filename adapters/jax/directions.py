@@ -1,7 +1,9 @@
 """The core's directions as optax transformations: gradients go in, directions in float32 at least come out."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import jax
@@ -19,9 +21,11 @@ from zeropower import (
     muon_direction,
 )
 from zeropower.jax.dispatch import Compute
+from zeropower.jax.missing import Absent, advanced, presence, require_gradients
 from zeropower.jax.precision import widened
 from zeropower.jax.routing import Views, flatten_named
-from zeropower.momentum import momentum_direction, momentum_update
+from zeropower.jax.state import no_updates
+from zeropower.momentum import MomentumForm, momentum_direction, momentum_update
 from zeropower.normalize import accumulation_dtype
 from zeropower.recipes import computed_in
 
@@ -30,15 +34,37 @@ class ScaleByMuonState(NamedTuple):
     """What Muon keeps."""
 
     count: Any  # int32, (): updates so far; one more with every update, saturating
-    mu: Any  # like the parameters, float32 at least or mu_dtype: momentum; changes with every update
+    mu: Any  # like the parameters, float32 at least or mu_dtype: momentum; changes with every gradient
+    counts: Any  # int32, (leaves,), in the order of the leaves: gradients that each has seen; else as count
+
+
+class EmaMuonState(ScaleByMuonState):
+    """What Muon keeps where its momentum is the plain average; optax's, of the base class, is to be corrected."""
+
+    __slots__ = ()
+
+
+class HeavyBallMuonState(ScaleByMuonState):
+    """What Muon keeps where its momentum is a sum."""
+
+    __slots__ = ()
+
+
+MUON_STATES: Mapping[MomentumForm, type[ScaleByMuonState]] = MappingProxyType({
+    "ema": EmaMuonState,
+    "ema_corrected": ScaleByMuonState,
+    "heavy_ball": HeavyBallMuonState,
+})
+"""By the form of the momentum: buffers of two forms look the same, so that their classes must tell them apart."""
 
 
 class ScaleByAdamWState(NamedTuple):
     """What AdamW keeps."""
 
     count: Any  # int32, (): updates so far; one more with every update, saturating
-    mu: Any  # like the parameters, float32 at least or mu_dtype: first moment; changes with every update
-    nu: Any  # like the parameters, float32 at least: second moment; changes with every update
+    mu: Any  # like the parameters, float32 at least or mu_dtype: first moment; changes with every gradient
+    nu: Any  # like the parameters, float32 at least: second moment; changes with every gradient
+    counts: Any  # int32, (leaves,), in the order of the leaves: gradients that each has seen; else as count
 
 
 def muon_directions(
@@ -64,25 +90,36 @@ def muon_directions(
     optax.GradientTransformationExtraArgs
         Directions, not rounded to the dtype of the leaves.
     """
+    kept_as = MUON_STATES[recipe.momentum_form]
 
     def init(params: Any) -> ScaleByMuonState:
         leaves, structure = flatten_named(params)
         found = views(params)
         for path, leaf in leaves:
             _require_matrices(path, leaf, found[path])
-        return ScaleByMuonState(_no_updates(), structure.unflatten([_zeros(leaf, mu_dtype) for _, leaf in leaves]))
+        mu = structure.unflatten([_zeros(leaf, mu_dtype) for _, leaf in leaves])
+        return kept_as(no_updates(), mu, no_updates(len(leaves)))
 
-    def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> tuple[Any, Any]:
-        count: Any = optax.safe_increment(state.count)
+    def update(
+        updates: Any, state: Any, params: Any = None, *, absent: Absent = frozenset(), **extra_args: Any
+    ) -> tuple[Any, Any]:
+        if params is None:
+            require_gradients(updates, state.mu)
         leaves, structure = flatten_named(updates)
-        found = views(updates)
+        found, present = views(updates), presence(updates, absent)
+        counts = advanced(state.counts, present)
         directions, buffers = [], []
-        for (path, grad), buffer in zip(leaves, structure.flatten_up_to(state.mu), strict=True):
+        for (path, grad), buffer, step, here in zip(
+            leaves, structure.flatten_up_to(state.mu), jnp.unstack(counts), present, strict=True
+        ):
             layout = _require_matrices(path, grad, found[path])
-            direction, buffer = _muon_leaf(grad, buffer, count, recipe, layout, compute, adaptive)
+            direction, buffer = (
+                _muon_leaf(grad, buffer, step, recipe, layout, compute, adaptive) if here else (_zeros(grad), buffer)
+            )
             directions.append(direction)
             buffers.append(buffer)
-        return structure.unflatten(directions), ScaleByMuonState(count, structure.unflatten(buffers))
+        count = optax.safe_increment(state.count)
+        return structure.unflatten(directions), kept_as(count, structure.unflatten(buffers), counts)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -90,7 +127,7 @@ def muon_directions(
 def _muon_leaf(
     grad: jax.Array,
     buffer: jax.Array,
-    count: jax.Array,
+    step: jax.Array,
     recipe: MuonRecipe,
     layout: MatrixLayout,
     compute: Compute,
@@ -101,7 +138,7 @@ def _muon_leaf(
         grad,
         MuonState(widened(buffer)),
         computed_in(replace(recipe, scale="none") if adaptive else recipe, choice.compute_dtype),
-        step=count,
+        step=step,
         layout=layout,
         compute_dtype=jnp.dtype(choice.compute_dtype),
         kernels=choice.kernels,
@@ -114,7 +151,7 @@ def _muon_leaf(
             beta=recipe.momentum,
             form=recipe.momentum_form,
             nesterov=recipe.nesterov,
-            step=count,
+            step=step,
             xp=jnp,
         )
         scale = lr_scale(recipe.scale, *layout.fans(grad.shape))
@@ -149,18 +186,31 @@ def adamw_directions(
     def init(params: Any) -> ScaleByAdamWState:
         leaves, structure = flatten_named(params)
         mu = structure.unflatten([_zeros(leaf, mu_dtype) for _, leaf in leaves])
-        return ScaleByAdamWState(_no_updates(), mu, structure.unflatten([_zeros(leaf) for _, leaf in leaves]))
+        nu = structure.unflatten([_zeros(leaf) for _, leaf in leaves])
+        return ScaleByAdamWState(no_updates(), mu, nu, no_updates(len(leaves)))
 
-    def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> tuple[Any, Any]:
-        count: Any = optax.safe_increment(state.count)
+    def update(
+        updates: Any, state: Any, params: Any = None, *, absent: Absent = frozenset(), **extra_args: Any
+    ) -> tuple[Any, Any]:
+        if params is None:
+            require_gradients(updates, state.mu)
         leaves, structure = flatten_named(updates)
+        present = presence(updates, absent)
+        counts = advanced(state.counts, present)
         directions, mus, nus = [], [], []
-        for (_, grad), mu, nu in zip(leaves, *map(structure.flatten_up_to, (state.mu, state.nu)), strict=True):
-            direction, moments = direct(widened(grad), AdamWState(widened(mu), nu), recipe, count, xp=jnp)
+        for (_, grad), mu, nu, step, here in zip(
+            leaves, *map(structure.flatten_up_to, (state.mu, state.nu)), jnp.unstack(counts), present, strict=True
+        ):
+            direction = _zeros(grad)
+            if here:
+                direction, moments = direct(widened(grad), AdamWState(widened(mu), nu), recipe, step, xp=jnp)
+                mu, nu = jnp.astype(moments.moment_1, mu.dtype), jnp.astype(moments.moment_2, nu.dtype)
             directions.append(direction)
-            mus.append(jnp.astype(moments.moment_1, mu.dtype))
-            nus.append(jnp.astype(moments.moment_2, nu.dtype))
-        return structure.unflatten(directions), ScaleByAdamWState(count, *map(structure.unflatten, (mus, nus)))
+            mus.append(mu)
+            nus.append(nu)
+        count = optax.safe_increment(state.count)
+        kept = ScaleByAdamWState(count, structure.unflatten(mus), structure.unflatten(nus), counts)
+        return structure.unflatten(directions), kept
 
     return optax.GradientTransformationExtraArgs(init, update)
 
@@ -197,10 +247,6 @@ def _require_matrices(path: str, leaf: Any, layout: MatrixLayout | None) -> Matr
         raise ValueError(f"{path!r} has shape {shape} and no view of its matrices; accepted: weight_dimension_numbers")
     layout.fans(shape)
     return layout
-
-
-def _no_updates() -> jax.Array:
-    return jnp.zeros((), jnp.int32)
 
 
 def _zeros(leaf: Any, dtype: Any = None) -> jax.Array:

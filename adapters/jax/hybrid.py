@@ -1,19 +1,23 @@
 """The hybrid: Muon for the matrices inside a network, AdamW for all else, by rules that can be read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeAlias
 
 import optax
+from jax.typing import ArrayLike
 
 from zeropower import IN_OUT, Dialect, MatrixLayout, MuonRecipe, Rule
 from zeropower.dialects import get_dialect
+from zeropower.jax.decay import STAGES, Clock, staged_part
 from zeropower.jax.directions import adamw_directions, muon_directions
 from zeropower.jax.dispatch import Compute, follow, follow_order
-from zeropower.jax.options import float_dtype, overruled, rate, require_keys
+from zeropower.jax.options import Recipe, float_dtype, overruled, rate, require_keys
 from zeropower.jax.routing import Views, planned_views
-from zeropower.jax.updates import as_updates, partition
+from zeropower.jax.state import MuonAdamWState
+from zeropower.jax.updates import as_updates, assembled, partition
 
+MuonPart: TypeAlias = Callable[[Views], optax.GradientTransformation]
 _MUON_FIELDS = {field.name: field.name for field in fields(MuonRecipe)}
 _ADAMW_FIELDS = {"b1": "beta_1", "b2": "beta_2", "eps": "eps"}
 
@@ -27,10 +31,17 @@ def muon_adamw(
     layouts: Mapping[str, MatrixLayout] | None = None,
     muon_args: Mapping[str, Any] | None = None,
     adamw_args: Mapping[str, Any] | None = None,
+    weight_decay_final: ArrayLike | None = None,
+    second_stage_start: float = 0.5,
+    total_steps: int | None = None,
+    clock: Clock = "global",
+    clip_norm: ArrayLike | None = None,
+    clip_value: ArrayLike | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return one transformation that gives each parameter to Muon or to AdamW.
 
-    :func:`routing_plan` shows which takes what. Parameters of fewer than two axes never reach Muon.
+    :func:`routing_plan` shows which takes what. Parameters of fewer than two axes never reach Muon. Where the gradient
+    of a parameter is ``None``, its update is zero, and its state and its count stay as they are.
 
     Parameters
     ----------
@@ -47,20 +58,35 @@ def muon_adamw(
     muon_args
         What Muon does otherwise than the dialect: fields of ``zeropower.MuonRecipe``, and ``mu_dtype``, the dtype
         that the momentum is kept in (float32 at least where it is not given). ``compute_dtype`` given here holds
-        whatever the device.
+        whatever the device. And ``weight_decay_final``, ``second_stage_start``, ``total_steps``, ``clock`` for Muon
+        alone: with ``weight_decay_final=None`` its decay stays constant.
     adamw_args
         What AdamW does otherwise than the dialect and Muon: ``b1``, ``b2``, ``eps``, ``learning_rate``,
-        ``weight_decay`` (``None`` for Muon's).
+        ``weight_decay`` (``None`` for Muon's), and the same four.
+    weight_decay_final
+        Decay of the last step, in two stages as in :func:`bitnet_adamw`; ``None`` leaves ``weight_decay`` as it is.
+    second_stage_start
+        As for :func:`bitnet_adamw`.
+    total_steps
+        As for :func:`bitnet_adamw`; needed by ``weight_decay_final`` alone.
+    clock
+        As for :func:`bitnet_adamw`.
+    clip_norm
+        As for :func:`adamw`: each gradient alone, before momentum and moments.
+    clip_value
+        As for :func:`adamw`.
 
     Returns
     -------
     optax.GradientTransformationExtraArgs
-        ``optax.partition`` of ``"muon"`` and ``"adamw"``; its updates have the dtype of the parameters.
+        ``optax.partition`` of ``"muon"`` and ``"adamw"``, in a :class:`zeropower.jax.state.MuonAdamWState`. Its
+        updates have the dtype of the parameters.
 
     Raises
     ------
     ValueError
-        If a number is out of range, or a name or key is unknown.
+        If a number is out of range, a name or key is unknown, a schedule is to have two stages, or both clips are
+        given.
 
     Examples
     --------
@@ -75,30 +101,46 @@ def muon_adamw(
     """
     chosen = get_dialect(dialect)
     muon_given, adamw_given = dict(muon_args or {}), dict(adamw_args or {})
-    require_keys("muon_args", muon_given, [*_MUON_FIELDS, "mu_dtype"])
-    require_keys("adamw_args", adamw_given, [*_ADAMW_FIELDS, "learning_rate", "weight_decay"])
-    mu_dtype = float_dtype("muon_args['mu_dtype']", muon_given.pop("mu_dtype", None))
-    rates = {
+    require_keys("muon_args", muon_given, [*_MUON_FIELDS, "mu_dtype", *STAGES])
+    require_keys("adamw_args", adamw_given, [*_ADAMW_FIELDS, "learning_rate", "weight_decay", *STAGES])
+    stages = {
+        "weight_decay_final": weight_decay_final,
+        "second_stage_start": second_stage_start,
+        "total_steps": total_steps,
+        "clock": clock,
+    }
+    shared = {
         "learning_rate": rate("learning_rate", learning_rate),
         "weight_decay": rate("weight_decay", weight_decay, default=chosen.weight_decay),
     }
-    defaults = dict(rates)
+    muon_decay = staged_part("muon_args", muon_given, stages, shared["weight_decay"])
+    muon = _muon_part(chosen.muon, muon_given, {**shared, "weight_decay": muon_decay})
     if weight_decay is None and chosen.adamw_weight_decay is not None:
-        defaults["weight_decay"] = chosen.adamw_weight_decay
+        shared["weight_decay"] = chosen.adamw_weight_decay
     adamw_rates = {
-        name: rate(f"adamw_args[{name!r}]", adamw_given.pop(name, None), default=shared)
-        for name, shared in defaults.items()
+        name: rate(f"adamw_args[{name!r}]", adamw_given.get(name), default=value) for name, value in shared.items()
     }
-    muon_recipe = overruled(chosen.muon, "muon_args", muon_given, _MUON_FIELDS)
-    adamw_recipe = overruled(chosen.adamw, "adamw_args", adamw_given, _ADAMW_FIELDS)
-    compute = _compute(muon_recipe, muon_given, mu_dtype)
+    adamw_rates["weight_decay"] = staged_part("adamw_args", adamw_given, stages, adamw_rates["weight_decay"])
+    adamw_recipe = _overruled(chosen.adamw, "adamw_args", adamw_given, _ADAMW_FIELDS)
+    adamw = as_updates(adamw_directions(adamw_recipe), **adamw_rates)
     views = planned_views(chosen.rules if rules is None else rules, layouts, chosen.layout or IN_OUT)
+    updates = partition(muon, adamw, views, adamw_label="adamw")
+    return assembled(MuonAdamWState, updates, clip_norm=clip_norm, clip_value=clip_value)
+
+
+def _muon_part(recipe: MuonRecipe, given: Mapping[str, Any], rates: Mapping[str, Any]) -> MuonPart:
+    mu_dtype = float_dtype("muon_args['mu_dtype']", given.get("mu_dtype"))
+    recipe = _overruled(recipe, "muon_args", given, _MUON_FIELDS)
+    compute = _compute(recipe, given, mu_dtype)
 
     def muon(views: Views) -> optax.GradientTransformation:
-        return as_updates(muon_directions(muon_recipe, views, compute=compute, mu_dtype=mu_dtype), **rates)
+        return as_updates(muon_directions(recipe, views, compute=compute, mu_dtype=mu_dtype), **rates)
 
-    adamw = as_updates(adamw_directions(adamw_recipe), **adamw_rates)
-    return partition(muon, adamw, views, adamw_label="adamw")
+    return muon
+
+
+def _overruled(recipe: Recipe, argument: str, given: Mapping[str, Any], names: Mapping[str, str]) -> Recipe:
+    return overruled(recipe, argument, {name: given[name] for name in names if name in given}, names)
 
 
 def _compute(recipe: MuonRecipe, given: Mapping[str, Any], mu_dtype: Any) -> Compute:

@@ -8,6 +8,7 @@ from jax.typing import ArrayLike
 from zeropower import AdamWRecipe, MuonRecipe, lr_scale
 from zeropower.jax.directions import adamw_directions, muon_directions
 from zeropower.jax.dispatch import Compute, follow, follow_leaf, follow_order
+from zeropower.jax.missing import spare_missing
 from zeropower.jax.options import errors_naming, float_dtype, number, optax_recipe, rate, scalar
 from zeropower.jax.precision import rounded
 from zeropower.jax.routing import Views, declared_views
@@ -44,7 +45,8 @@ def scale_by_muon(
     """Return the bare transformation: momentum, orthogonalised matrix by matrix.
 
     Its updates are directions, to be scaled by ``-learning_rate``. Described by optax's arguments they do not depend
-    on the shape, as in optax; described by a recipe they have its scale.
+    on the shape, as in optax; described by a recipe they have its scale. Where the gradient of a parameter is
+    ``None``, its update is zero, and its momentum and its count stay as they are; its update needs ``params``.
 
     Parameters
     ----------
@@ -105,7 +107,8 @@ def scale_by_muon(
     if compute_dtype is not None:
         compute = follow_order(compute_dtype)
     views = declared_views(weight_dimension_numbers, argument="weight_dimension_numbers")
-    return rounded(muon_directions(recipe, views, compute=compute, mu_dtype=mu_dtype, adaptive=adaptive))
+    directions = muon_directions(recipe, views, compute=compute, mu_dtype=mu_dtype, adaptive=adaptive)
+    return spare_missing(rounded(directions))
 
 
 def muon(
@@ -135,7 +138,8 @@ def muon(
     there: norms and moments are computed in float32 at least, so that float16 neither overflows nor turns a zero
     gradient into NaN and a 16-bit second moment does not freeze; and no floor stalls small gradients under ``"aol"``
     and ``"schatten"``. As in optax, embeddings and heads of two axes go to Muon unless
-    ``muon_weight_dimension_numbers`` says otherwise, and Adam is Nesterov's; :func:`muon_adamw` does neither.
+    ``muon_weight_dimension_numbers`` says otherwise, and Adam is Nesterov's; :func:`muon_adamw` does neither. Where
+    the gradient of a parameter is ``None``, its update is zero, and its state and its count stay as they are.
 
     Parameters
     ----------
@@ -216,7 +220,7 @@ def muon(
         return as_updates(directions, rms, **rates, mask=weight_decay_mask)
 
     others = as_updates(adam, learning_rate=adam_learning_rate, weight_decay=adam_weight_decay)
-    return partition(matrices, others, views, adamw_label="adam")
+    return spare_missing(partition(matrices, others, views, adamw_label="adam"))
 
 
 def _rms(wanted: ArrayLike | None) -> optax.GradientTransformation:

@@ -124,6 +124,27 @@ def overruled(recipe: Recipe, argument: str, given: Mapping[str, Any], names: Ma
         return replace(recipe, **{names[name]: scalar(value) for name, value in given.items()})
 
 
+def adamw_recipe(b1: Any, b2: Any, eps: Any) -> AdamWRecipe:
+    """Return the recipe that optax's names describe.
+
+    Parameters
+    ----------
+    b1
+        Decay of the first moment.
+    b2
+        Decay of the second moment.
+    eps
+        Added to the root of the second moment.
+
+    Returns
+    -------
+    AdamWRecipe
+        Validated.
+    """
+    with errors_naming({"beta_1": "b1", "beta_2": "b2"}):
+        return AdamWRecipe(beta_1=scalar(b1), beta_2=scalar(b2), eps=scalar(eps))
+
+
 @contextmanager
 def errors_naming(names: Mapping[str, str]) -> Generator[None]:
     """Let errors of the core, which begin with the name of a field, begin with the user's name for it.

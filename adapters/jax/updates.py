@@ -6,23 +6,28 @@ from typing import Any
 import optax
 from jax.tree_util import tree_map_with_path
 
+from zeropower.jax.clipping import clipped
+from zeropower.jax.decay import TwoStages, decayed
+from zeropower.jax.missing import require_params, spare_missing
 from zeropower.jax.precision import rounded
 from zeropower.jax.routing import Views, path_name
+from zeropower.jax.state import OptimizerState, counting
 
 
 def as_updates(
     *directions: optax.GradientTransformation, learning_rate: Any, weight_decay: Any, mask: Any = None
 ) -> optax.GradientTransformationExtraArgs:
-    """Return ``-learning_rate (direction + weight_decay * param)``, decoupled decay as optax adds it.
+    """Return ``-learning_rate (direction + weight_decay * param)``, decoupled decay as optax adds it or in two stages.
 
     Parameters
     ----------
     *directions
-        In this order, they turn gradients into directions in float32 at least.
+        In this order, they turn gradients into directions in float32 at least. With a decay in two stages there is
+        one, and it counts.
     learning_rate
         A number, a 0-d array, or a schedule.
     weight_decay
-        A number, a 0-d array, or a schedule.
+        A number, a 0-d array, a schedule, or :class:`zeropower.jax.decay.TwoStages`.
     mask
         Where to decay, as ``optax.add_decayed_weights`` takes it.
 
@@ -31,13 +36,40 @@ def as_updates(
     optax.GradientTransformationExtraArgs
         Its updates have the dtype of the parameters.
     """
-    return rounded(
-        optax.chain(
-            *directions,
-            optax.add_decayed_weights(weight_decay, mask),
-            optax.scale_by_learning_rate(learning_rate),
-        )
-    )
+    if isinstance(weight_decay, TwoStages):
+        (counted,) = directions
+        moved = [decayed(counted, weight_decay, mask)]
+    else:
+        moved = [*directions, optax.add_decayed_weights(weight_decay, mask)]
+    return rounded(optax.chain(*moved, optax.scale_by_learning_rate(learning_rate)))
+
+
+def assembled(
+    kind: type[OptimizerState],
+    inner: optax.GradientTransformationExtraArgs,
+    *,
+    clip_norm: Any = None,
+    clip_value: Any = None,
+) -> optax.GradientTransformationExtraArgs:
+    """Return a whole optimizer: gradients may be missing, are clipped, and the state tells its kind.
+
+    Parameters
+    ----------
+    kind
+        The class of the state.
+    inner
+        Turns gradients into the updates of a whole tree.
+    clip_norm
+        As for :func:`zeropower.jax.clipping.clipped`.
+    clip_value
+        As for :func:`zeropower.jax.clipping.clipped`.
+
+    Returns
+    -------
+    optax.GradientTransformationExtraArgs
+        The optimizer.
+    """
+    return clipped(counting(kind, spare_missing(inner)), clip_norm, clip_value)
 
 
 def partition(
@@ -66,7 +98,7 @@ def partition(
         ``optax.partition`` of the two.
     """
 
-    def assembled(tree: Any) -> optax.GradientTransformationExtraArgs:
+    def routed(tree: Any) -> optax.GradientTransformationExtraArgs:
         found = views(tree)
 
         def label(keys: Any, leaf: Any) -> str:
@@ -79,9 +111,10 @@ def partition(
         return optax.partition(transformations, tree_map_with_path(label, tree))
 
     def init(params: Any) -> Any:
-        return assembled(params).init(params)
+        return routed(params).init(params)
 
     def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> tuple[Any, Any]:
-        return assembled(updates).update(updates, state, params, **extra_args)
+        require_params(params)
+        return routed(updates).update(updates, state, params, **extra_args)
 
     return optax.GradientTransformationExtraArgs(init, update)

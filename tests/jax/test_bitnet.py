@@ -84,8 +84,8 @@ def test_with_a_constant_decay_it_is_adamw():
 def test_the_state_counts_beyond_the_run_without_overflow():
     optimizer = bitnet_adamw(1.0, total_steps=10)
     state = optimizer.init(jnp.ones(1))
-    last = jnp.asarray(jnp.iinfo(jnp.int32).max)
-    state = jax.tree.map(lambda leaf: last if leaf.dtype == jnp.int32 else leaf, state)
+    last = jnp.iinfo(jnp.int32).max
+    state = jax.tree.map(lambda leaf: jnp.full_like(leaf, last) if leaf.dtype == jnp.int32 else leaf, state)
     updates, state = optimizer.update(jnp.zeros(1), state, jnp.ones(1))
     assert float(updates[0]) == 0
-    assert all(leaf == last for leaf in jax.tree.leaves(state) if leaf.dtype == jnp.int32)
+    assert all((leaf == last).all() for leaf in jax.tree.leaves(state) if leaf.dtype == jnp.int32)

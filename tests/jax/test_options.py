@@ -7,7 +7,7 @@ import optax
 import pytest
 
 from zeropower import IN_OUT, MuonRecipe
-from zeropower.jax import bitnet_adamw, muon, muon_adamw, scale_by_muon
+from zeropower.jax import adamw, bitnet_adamw, muon, muon_adamw, scale_by_muon
 
 NAN = float("nan")
 RATE = r"accepted: a finite number in \[0.0, inf\)"
@@ -62,6 +62,10 @@ RATE = r"accepted: a finite number in \[0.0, inf\)"
             lambda: muon_adamw(0.1, adamw_args={"learning_rate": -1}),
             rf"adamw_args\['learning_rate'\]=-1 is out of range; {RATE}",
         ),
+        (lambda: adamw(-1), f"learning_rate=-1 is out of range; {RATE}"),
+        (lambda: adamw(0.1, weight_decay=-1), f"weight_decay=-1 is out of range; {RATE}"),
+        (lambda: adamw(0.1, b2=1.0), "b2=1.0 is out of range; accepted:"),
+        (lambda: adamw(0.1, eps=NAN), "eps=nan is out of range; accepted:"),
         (lambda: bitnet_adamw(-1, total_steps=3), f"learning_rate=-1 is out of range; {RATE}"),
         (lambda: bitnet_adamw(1, weight_decay=-1, total_steps=3), f"weight_decay=-1 is out of range; {RATE}"),
         (lambda: bitnet_adamw(1, weight_decay_final=-1, total_steps=3), "weight_decay_final=-1 is out of range"),
@@ -89,8 +93,8 @@ BAD_LEAVES = {
 @pytest.mark.parametrize("dtype", BAD_LEAVES)
 @pytest.mark.parametrize(
     "optimizer",
-    [muon(0.1), muon_adamw(0.1), scale_by_muon(), bitnet_adamw(0.1, total_steps=3)],
-    ids=["muon", "muon_adamw", "scale_by_muon", "bitnet_adamw"],
+    [muon(0.1), muon_adamw(0.1), scale_by_muon(), bitnet_adamw(0.1, total_steps=3), adamw(0.1)],
+    ids=["muon", "muon_adamw", "scale_by_muon", "bitnet_adamw", "adamw"],
 )
 def test_leaves_that_are_not_real_are_refused(optimizer, dtype):
     message = f"^'w' has dtype {dtype}; accepted: real floating"

@@ -97,7 +97,7 @@ def test_own_rules_come_first():
 
 def states_of(optimizer, params):
     """Paths with state, by optimizer."""
-    inner = optimizer.init(params).inner_states
+    inner = optimizer.init(params).inner.inner_states
     return {name: set(paths_of(inner[name].inner_state[0].mu)) for name in ("muon", "adamw")}
 
 

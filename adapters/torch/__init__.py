@@ -8,9 +8,20 @@ from .adamw import AdamW
 from .bitnet import BitNetAdamW
 from .hybrid import MuonAdamW
 from .muon import Muon
+from .resolve import resolve_lr_scheduler, resolve_optimizer
+from .schedules import lr_scheduler
 from .selection import get_params_for_muon
 
-__all__ = ["AdamW", "BitNetAdamW", "Muon", "MuonAdamW", "get_params_for_muon"]
+__all__ = [
+    "AdamW",
+    "BitNetAdamW",
+    "Muon",
+    "MuonAdamW",
+    "get_params_for_muon",
+    "lr_scheduler",
+    "resolve_lr_scheduler",
+    "resolve_optimizer",
+]
 
 # It searches with numpy, on static facts alone: torch.compile shall call it rather than trace it.
 _torch.compiler.assume_constant_result(_restarts.restarts)

@@ -27,6 +27,7 @@ def train(optimizer: torch.optim.Optimizer, steps: int = 6) -> list[torch.Tensor
     return [param.detach() for param in params]
 
 
+@pytest.mark.original("B6", "B7")
 @pytest.mark.parametrize(
     "options", [{}, {"betas": (0.7, 0.999), "eps": 1e-3, "weight_decay": 0.3}, {"betas": (0.0, 0.9)}], ids=str
 )
@@ -38,6 +39,7 @@ def test_it_is_adamw_where_the_decay_is_constant(options):
         torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-14)
 
 
+@pytest.mark.original("R18")
 def test_moments_are_float32_for_bfloat16_parameters():
     params = weights(torch.bfloat16)
     optimizer = BitNetAdamW(params, 0.01, total_steps=6)
@@ -76,6 +78,7 @@ REFERENCE = [
 ]
 
 
+@pytest.mark.original("B4", "R3")
 @pytest.mark.parametrize("clock", ["global", "parameter"])
 @pytest.mark.parametrize(("schedule", "expected"), REFERENCE, ids=str)
 def test_the_decay_of_each_step(schedule, expected, clock):
@@ -88,6 +91,7 @@ def test_the_final_decay_is_zero_by_default():
     assert decays(5, total_steps=4) == pytest.approx([0.1, 0.1, 0.1, 0.0, 0.0], abs=1e-15)
 
 
+@pytest.mark.original("B5", "R1")
 @pytest.mark.parametrize(
     ("clock", "expected"),
     [("global", [0.1, 0.0, 0.0, 0.1, 0.05, 0.0]), ("parameter", [0.1, 0.0, 0.0, 0.1, 0.1, 0.1])],
@@ -115,6 +119,7 @@ def test_betas_are_a_pair(betas):
         BitNetAdamW(weights(), 0.1, betas, total_steps=5)
 
 
+@pytest.mark.original("A10")
 @pytest.mark.parametrize(
     ("options", "text"),
     [

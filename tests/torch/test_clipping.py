@@ -51,6 +51,7 @@ def test_each_gradient_is_clipped_before_it_is_averaged(build, option, clipped):
         assert (param - other).norm() <= 1e-5 * other.norm(), name
 
 
+@pytest.mark.original("C5")
 def test_gradients_are_not_written(build):
     params = pairs()
     optimizer = build(params, clip_norm=1e-3)
@@ -66,6 +67,7 @@ def test_a_part_of_the_hybrid_may_be_clipped_alone():
     assert [(group["clip_norm"], group["clip_value"]) for group in optimizer.param_groups] == [(None, 0.5), (1.0, None)]
 
 
+@pytest.mark.original("I5", "R7")
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [

@@ -52,6 +52,7 @@ def test_every_row_has_a_reason_and_every_device_a_row_for_every_wish():
     assert set(TABLE) == {(device, wanted) for device in devices for wanted in (None, *DTYPES)}
 
 
+@pytest.mark.original("R14")
 @pytest.mark.parametrize(("cpu", "substitute"), [("plain", "float32"), ("avx512", "bfloat16")])
 def test_float16_on_a_cpu_becomes_its_substitute_with_one_warning(cpu, substitute):
     with pytest.warns(UserWarning, match=f"float16 becomes {substitute} on this CPU"):
@@ -60,6 +61,7 @@ def test_float16_on_a_cpu_becomes_its_substitute_with_one_warning(cpu, substitut
     assert first == second == Choice(substitute, STRIPED)
 
 
+@pytest.mark.original("E7", "R14")
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 @pytest.mark.parametrize("wanted", [None, *DTYPES])
 def test_float64_parameters_are_computed_in_float64_unless_asked_otherwise(device, wanted):

@@ -73,6 +73,7 @@ def test_pairs_are_routed_by_name_and_shape():
     assert names(MuonAdamW(pairs))["muon"] == ["tokens.weight", *MUON]
 
 
+@pytest.mark.original("H11", "R15")
 def test_a_shared_parameter_is_routed_once_and_stays_with_adamw():
     model = seeded(tied=True)
     for source in (model, [*model.named_parameters(), ("out.weight", model.tokens.weight)]):
@@ -82,6 +83,7 @@ def test_a_shared_parameter_is_routed_once_and_stays_with_adamw():
     assert "tokens.weight" not in MuonAdamW(model).plan.paths("muon")
 
 
+@pytest.mark.original("H9")
 def test_frozen_parameters_are_routed_and_left_alone():
     model = seeded()
     model.up.weight.requires_grad_(False)
@@ -115,6 +117,7 @@ def test_rules_and_layouts_make_parts_of_their_own():
     assert set(optimizer.state) == {bank, conv}
 
 
+@pytest.mark.original("J11", "R12")
 def test_a_plan_without_muon_warns_and_works():
     model = nn.LayerNorm(4)
     with pytest.warns(UserWarning, match="no parameter of LayerNorm goes to Muon"):
@@ -124,6 +127,7 @@ def test_a_plan_without_muon_warns_and_works():
     optimizer.step()
 
 
+@pytest.mark.original("J11", "R12")
 def test_a_plan_without_adamw_works():
     model = nn.Linear(4, 6, bias=False)
     optimizer = MuonAdamW(model)
@@ -243,6 +247,7 @@ def test_bad_options(options, error, text):
 # ---- groups --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.original("J9", "J13", "R11", "R12")
 def test_a_group_that_is_split_hands_every_option_on():
     model = seeded()
     decayed = {"params": [*model.up.named_parameters("up")], "lr": 0.5, "weight_decay": 0.25, "tag": "decayed"}
@@ -260,6 +265,7 @@ def test_a_group_that_is_split_hands_every_option_on():
     assert set(decayed) == {"params", "lr", "weight_decay", "tag"}
 
 
+@pytest.mark.original("J9", "R11")
 def test_a_groups_rate_keeps_the_ratio_of_the_halves():
     pairs = [*seeded().named_parameters()]
     optimizer = MuonAdamW([{"params": pairs, "lr": 0.2, "betas": (0.5, 0.6)}], lr=0.1, adamw_args={"lr": 0.01})
@@ -268,6 +274,7 @@ def test_a_groups_rate_keeps_the_ratio_of_the_halves():
     assert (adamw["momentum"], adamw["beta_2"], muon["momentum"]) == (0.5, 0.6, 0.95)
 
 
+@pytest.mark.original("J13")
 def test_groups_can_be_added():
     model = seeded()
     optimizer = MuonAdamW([*model.up.named_parameters("up")], lr=0.1)
@@ -302,6 +309,7 @@ def test_a_bad_group_changes_nothing(group, error, text):
 # ---- schedules -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.original("J9", "R11")
 def test_a_scheduler_keeps_the_ratio_of_the_rates():
     optimizer = MuonAdamW(seeded(), lr=0.1, adamw_args={"lr": 0.003})
     scheduler = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=10)

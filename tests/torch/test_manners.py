@@ -46,6 +46,7 @@ def assert_unchanged(optimizer, params, before, state) -> None:
 # ---- stepping ------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.original("J1")
 def test_a_parameter_without_a_gradient_is_left_alone(build):
     params = pairs()
     optimizer = build(params, weight_decay=0.5)
@@ -62,6 +63,7 @@ def test_a_parameter_without_a_gradient_is_left_alone(build):
     assert not torch.equal(after[2], before[2])
 
 
+@pytest.mark.original("J1")
 def test_no_gradient_at_all_changes_nothing(build):
     params = pairs()
     optimizer = build(params, weight_decay=0.5)
@@ -70,6 +72,7 @@ def test_no_gradient_at_all_changes_nothing(build):
     assert_unchanged(optimizer, params, before, "{}")
 
 
+@pytest.mark.original("C5", "R10")
 def test_gradients_are_never_written(build):
     params = pairs()
     optimizer = build(params)
@@ -83,6 +86,7 @@ def test_gradients_are_never_written(build):
         assert grad._version == version
 
 
+@pytest.mark.original("J2")
 def test_parameters_are_updated_in_place(build):
     params = pairs()
     optimizer = build(params)
@@ -93,6 +97,7 @@ def test_parameters_are_updated_in_place(build):
     assert all(param.requires_grad and param.is_leaf for _, param in params)
 
 
+@pytest.mark.original("J10")
 def test_a_closure_runs_once_with_gradients(build):
     params = pairs()
     optimizer = build(params)
@@ -188,6 +193,7 @@ def test_parameters_that_are_not_real_are_refused(build, dtype):
         build([*pairs(), ("bad", bad)])
 
 
+@pytest.mark.original("R16")
 @pytest.mark.parametrize(
     ("option", "value"),
     [("lr", math.nan), ("lr", math.inf), ("lr", -0.1), ("lr", torch.tensor(math.nan)), ("weight_decay", -1.0),
@@ -212,6 +218,7 @@ def test_a_value_out_of_range_is_refused(build, option, value):
     assert_unchanged(optimizer, params, before, state)
 
 
+@pytest.mark.original("R16")
 @pytest.mark.parametrize(
     ("options", "error", "text"),
     [
@@ -293,6 +300,7 @@ SCHEDULERS = {
 }
 
 
+@pytest.mark.original("J9")
 @pytest.mark.parametrize("schedule", SCHEDULERS.values(), ids=SCHEDULERS)
 @pytest.mark.parametrize("as_tensor", [False, True], ids=["float", "tensor"])
 def test_schedulers_drive_every_group(build, schedule, as_tensor):

@@ -91,6 +91,7 @@ def test_what_is_replaced_starts_anew_and_what_is_gone_is_forgotten():
     optimizer.step()
 
 
+@pytest.mark.original("H9")
 def test_what_is_thawed_is_said():
     model = Net()
     model.down.requires_grad_(requires_grad=False)

@@ -162,6 +162,7 @@ def test_a_stack_larger_than_the_bound_is_the_same():
         assert_close(alone, expected, param, steps=1)
 
 
+@pytest.mark.original("E9", "R16")
 def test_a_nan_stays_in_its_matrix():
     params, grads = tensors(*[(8, 12)] * 3), tensors(*[(8, 12)] * 3, seed=1)
     clean = run(Muon, params, [grads])
@@ -172,6 +173,7 @@ def test_a_nan_stays_in_its_matrix():
     assert torch.equal(found[2], clean[2])
 
 
+@pytest.mark.original("R18")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 def test_momentum_is_float32_for_16_bit_parameters(dtype):
     weight = torch.nn.Parameter(torch.ones(4, 6, dtype=dtype))
@@ -183,6 +185,7 @@ def test_momentum_is_float32_for_16_bit_parameters(dtype):
     assert weight.dtype == dtype
 
 
+@pytest.mark.original("E7", "R14")
 def test_float64_is_computed_in_float64():
     params, grads = tensors((8, 12), dtype=torch.float64), tensors((8, 12), seed=1, dtype=torch.float64)
     (found,) = run(Muon, params, [grads])
@@ -242,6 +245,7 @@ def test_a_group_has_its_own_layout():
     assert [group["layout"] for group in optimizer.param_groups] == [None, ((0,), (1, 2))]
 
 
+@pytest.mark.original("F5")
 @pytest.mark.parametrize("shape", [(5,), (), (2, 3, 4), (2, 3, 4, 5)], ids=str)
 @pytest.mark.parametrize("named", [False, True])
 def test_what_is_no_matrix_is_refused_by_name(shape, named):

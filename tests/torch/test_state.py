@@ -70,6 +70,7 @@ def twin(model: nn.Module) -> Net:
     return other
 
 
+@pytest.mark.original("J5")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
 def test_a_resumed_run_is_the_uninterrupted_one(build, dtype):
     whole = Net().to(dtype)
@@ -84,6 +85,7 @@ def test_a_resumed_run_is_the_uninterrupted_one(build, dtype):
     assert torch.equal(flat(resumed), flat(whole))
 
 
+@pytest.mark.original("J6", "R12")
 def test_loading_neither_changes_nor_keeps_its_argument(build):
     model = Net()
     optimizer = build(model)
@@ -115,6 +117,7 @@ def test_state_of_16_bit_parameters_stays_in_float32(build, dtype):
         assert torch.equal(found, expected)
 
 
+@pytest.mark.original("J12", "R12")
 @pytest.mark.parametrize("how", [copy.deepcopy, lambda pair: pickle.loads(pickle.dumps(pair))], ids=["copy", "pickle"])
 def test_copies_go_on_as_the_original(build, how):
     model = Net()

@@ -19,6 +19,7 @@ examples:
   zeropower compare
   zeropower compare --text ~/notes book.txt --steps 1000 --width 256
   zeropower compare --optimizer adamw muon_adamw:lr=0.01 muon_adamw:lr=0.02,weight_decay=0
+  zeropower compare --config adamw.toml hybrid.toml
   zeropower compare --sweep
   zeropower compare --resume
 """
@@ -46,6 +47,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[:KEY=VALUE,...]",
         help="optimizers, each with lr, weight_decay or adamw_lr (the rate of what Muon does not train) "
         f"if the tuned ones are not wanted (default: {' '.join(_DEFAULTS.optimizer)})",
+    )
+    add(
+        "--config",
+        nargs="+",
+        action="extend",
+        type=_absolute,
+        metavar="FILE.toml",
+        help="optimizers from configuration files, named as the files, with their own schedules; without --optimizer, "
+        "these alone",
     )
     add(
         "--text",
@@ -103,6 +113,8 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.resume:
         experiment = Experiment.resume(arguments.out, arguments.name, given)
     else:
+        if "config" in given:
+            given.setdefault("optimizer", ())
         experiment = Experiment.start(arguments.out, arguments.name, Options(**given))
     return experiment.run()
 

@@ -12,6 +12,7 @@ from rich.console import Console
 from zeropower import __version__
 
 from .batches import Batches
+from .configs import configured
 from .errors import INTERRUPTED, OK, UsageError
 from .history import histories
 from .interrupt import interruptible
@@ -53,7 +54,8 @@ class Experiment:
         self._text = text
         self._backend = backend
         self._chosen = [
-            Chosen(one["label"], one["name"], Settings(**one["settings"])) for one in run.config["optimizers"]
+            Chosen(one["label"], one["name"], Settings(**one["settings"]), one.get("config"))
+            for one in run.config["optimizers"]
         ]
 
     @classmethod
@@ -74,7 +76,7 @@ class Experiment:
         Experiment
             Ready to run.
         """
-        chosen = choose(options.optimizer, options.backend, sweep=options.sweep)
+        chosen = (*choose(options.optimizer, options.backend, sweep=options.sweep), *configured(options.config))
         text = collect(options.text, context=options.context)
         weights = initial_weights(options.shape, options.seed)
         backend = load_backend(options.backend, options.threads)

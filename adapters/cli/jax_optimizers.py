@@ -11,11 +11,14 @@ from jax import Array
 from numpy.typing import NDArray
 from optax.contrib import MuonDimensionNumbers
 
-from zeropower.jax import bitnet_adamw, muon_adamw
+from zeropower import RoutePlan
+from zeropower.config import read_config
+from zeropower.jax import bitnet_adamw, muon_adamw, resolve_optimizer, routing_plan
+from zeropower.resolution import resolve
 
-from .optimizers import Settings
+from .optimizers import Chosen, Settings
 
-__all__ = ["BUILDERS"]
+__all__ = ["BUILDERS", "build"]
 
 BETA_2: Final = 0.95  # of AdamW; the usual choice for language models
 MOMENTUM: Final = 0.9  # of plain gradient descent
@@ -84,3 +87,29 @@ BUILDERS: Final[Mapping[str, Callable[[Settings, Factors], optax.GradientTransfo
     "optax_muon": _optax_muon,
     "sgd": _sgd,
 }
+
+
+def build(params: Any, chosen: Chosen, factors: Factors) -> tuple[optax.GradientTransformation, RoutePlan | None]:
+    """Build an optimizer.
+
+    Parameters
+    ----------
+    params : dict
+        What it trains.
+    chosen : Chosen
+        Which one.
+    factors : numpy.ndarray
+        Factors of the learning rate, one for each step; a configuration has a schedule of its own.
+
+    Returns
+    -------
+    tuple
+        The optimizer, and the plan of our hybrid or None.
+    """
+    if chosen.config is None:
+        plan = routing_plan(params) if chosen.name == "muon_adamw" else None
+        return BUILDERS[chosen.name](chosen.settings, factors), plan
+    # the layers of the model are what a configuration can name: their matrices are called "kernel"
+    optimizer = resolve_optimizer(chosen.config, params, len(factors), match="component")
+    rules = resolve(read_config(chosen.config), len(factors), match="component").rules
+    return optimizer, None if rules is None else routing_plan(params, rules)

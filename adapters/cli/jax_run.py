@@ -10,11 +10,9 @@ import numpy as np
 import optax
 from jax import Array
 
-from zeropower.jax import routing_plan
-
 from .batches import Windows
 from .jax_model import Params, init_params, logits
-from .jax_optimizers import BUILDERS
+from .jax_optimizers import build
 from .model import ModelShape, initial_weights
 from .trainer import Position, Step, Task
 
@@ -49,11 +47,11 @@ class JaxTrainer:
             updates, state = transformation.update(grads, state, params)
             return optax.apply_updates(params, updates), state
 
-        transformation = BUILDERS[task.chosen.name](task.chosen.settings, task.factors)
         self._shape = task.shape
         self._params = init_params(initial_weights(task.shape, task.seed))
+        transformation, plan = build(self._params, task.chosen, task.factors)
+        self.plan = None if plan is None else str(plan)
         self._state: Any = transformation.init(self._params)
-        self.plan = str(routing_plan(self._params)) if task.chosen.name == "muon_adamw" else None
         donating = jax.jit(update, donate_argnums=(0, 1))
         self._update = donating.lower(self._params, self._state, self._params).compile()
         _loss_and_grads(self._params, np.zeros((task.batch, task.shape.context + 1), np.int32), task.shape)

@@ -6,7 +6,7 @@ Their builders are in `zeropower.cli.torch_optimizers` and `zeropower.cli.jax_op
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Final
+from typing import Any, Final
 
 from .errors import UsageError
 
@@ -64,14 +64,17 @@ class Chosen:
     label : str
         How it is called in tables and plots: the request as typed, or ``NAME:lr=VALUE`` in a sweep.
     name : str
-        A name of the backend's table.
+        A name of the backend's table, or ``"config"``.
     settings : Settings
         Numbers to build it with.
+    config : mapping, optional
+        What its configuration file says, as plain values; None for those of the table.
     """
 
     label: str
     name: str
     settings: Settings
+    config: Mapping[str, Any] | None = None
 
 
 def choose(requests: Sequence[str], backend: str, *, sweep: bool) -> tuple[Chosen, ...]:

@@ -22,6 +22,8 @@ class Options:
         ``"torch"`` or ``"jax"``.
     optimizer : tuple of str
         Requests as typed: ``NAME`` or ``NAME:key=value,...``.
+    config : tuple of str
+        Absolute paths of configuration files, each an optimizer more.
     text : tuple of str
         Absolute paths of files and folders; empty for the Python standard library.
     steps, batch : int
@@ -38,6 +40,7 @@ class Options:
 
     backend: str = "torch"
     optimizer: tuple[str, ...] = ("adamw", "muon_adamw")
+    config: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
     steps: int = 400
     seed: int = 0
@@ -56,6 +59,8 @@ class Options:
             )
         if self.backend != "torch" and self.threads is not None:
             raise UsageError(f"argument --threads: only the torch backend takes it, got --backend {self.backend}")
+        if self.sweep and self.config:
+            raise UsageError("argument --sweep: the learning rates of --config are not swept; leave one of them out")
 
     @property
     def shape(self) -> ModelShape:
@@ -135,7 +140,7 @@ def typed(values: Mapping[str, Any]) -> dict[str, Any]:
         Arguments for `Options`, without those that `values` lacks.
     """
     given: dict[str, Any] = {field.name: values[field.name] for field in fields(Options) if field.name in values}
-    for name in {"optimizer", "text"} & given.keys():
+    for name in {"optimizer", "config", "text"} & given.keys():
         given[name] = tuple(given[name])
     return given
 

@@ -3,15 +3,18 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LambdaLR, LRScheduler
 
-from zeropower.torch import BitNetAdamW, MuonAdamW
+from zeropower.torch import BitNetAdamW, MuonAdamW, resolve_lr_scheduler, resolve_optimizer
 
-from .optimizers import Settings
+from .optimizers import Chosen, Settings
 
-__all__ = ["BUILDERS"]
+__all__ = ["BUILDERS", "build"]
 
 BETAS: Final = (0.9, 0.95)  # of AdamW; the usual choice for language models
 MOMENTUM: Final = 0.9  # of plain gradient descent
@@ -68,3 +71,30 @@ BUILDERS: Final[Mapping[str, Builder]] = {
     "torch_muon": _torch_muon,
     "sgd": _sgd,
 }
+
+
+def build(model: nn.Module, chosen: Chosen, factors: NDArray[np.float64]) -> tuple[list[Optimizer], list[LRScheduler]]:
+    """Build an optimizer and what schedules its learning rate.
+
+    Parameters
+    ----------
+    model : Module
+        What it trains.
+    chosen : Chosen
+        Which one.
+    factors : numpy.ndarray
+        Factors of the learning rate, one for each step; a configuration has a schedule of its own.
+
+    Returns
+    -------
+    tuple of list
+        Optimizers, and a scheduler for each.
+    """
+    steps = len(factors)
+    if chosen.config is not None:
+        # the layers of the model are what a configuration can name: all their parameters are called "weight"
+        optimizer = resolve_optimizer(chosen.config, model, steps, match="component")
+        return [optimizer], [resolve_lr_scheduler(chosen.config, optimizer, steps)]
+    optimizers = BUILDERS[chosen.name](model, chosen.settings, steps)
+    table = factors.tolist()  # after the last step LambdaLR asks once more
+    return optimizers, [LambdaLR(one, lambda done: table[min(done, steps - 1)]) for one in optimizers]

@@ -8,14 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
-from torch.optim.lr_scheduler import LambdaLR
 
 from zeropower.torch import MuonAdamW
 
 from .batches import Windows
 from .model import initial_weights
 from .torch_model import Transformer
-from .torch_optimizers import BUILDERS
+from .torch_optimizers import build
 from .trainer import Position, Step, Task
 
 __all__ = ["TorchTrainer", "start"]
@@ -50,12 +49,8 @@ class TorchTrainer:
 
     def __init__(self, task: Task) -> None:
         torch.manual_seed(task.seed)
-        last = len(task.factors) - 1
-        factors = task.factors.tolist()
         self._model = Transformer(task.shape, initial_weights(task.shape, task.seed))
-        self._optimizers = BUILDERS[task.chosen.name](self._model, task.chosen.settings, len(factors))
-        # after the last step LambdaLR asks once more
-        self._schedulers = [LambdaLR(one, lambda done: factors[min(done, last)]) for one in self._optimizers]
+        self._optimizers, self._schedulers = build(self._model, task.chosen, task.factors)
         # the first pass starts threads and chooses kernels, which no optimizer should pay for
         self._loss(np.zeros((task.batch, task.shape.context + 1), np.int32)).backward()
         self._model.zero_grad()

@@ -32,8 +32,9 @@ class Kernels(NamedTuple):
     gram
         ``x xᵀ`` per matrix; the result is symmetric, so half of it need not be computed.
     symmul
-        ``alpha * a @ b + beta * c`` where the caller knows that ``a``, ``b``, ``c`` are symmetric and commute,
-        so that the result is symmetric too.
+        ``alpha * a @ b + beta * c`` where the caller knows that ``a``, ``b``, ``c`` are symmetric and commute up to
+        rounding, so that the result may be computed by half and mirrored. It may not be ``a @ b.mT``: that turns
+        the sign of the operands' rounding errors, which the iteration then amplifies where it would damp them.
     muladd
         ``alpha * a @ b + beta * c`` for any matching matrices.
     """

@@ -13,7 +13,7 @@ from zeropower.normalize import accumulation_dtype
 def _contract(a: Array, b: Array, axis_of_b: int) -> Array:
     """Sum over the last axis of ``a`` and an axis of ``b``; the result keeps the dtype that it was summed in."""
     batch = tuple(range(a.ndim - 2))
-    # XLA on a CPU multiplies bf16 at twice the speed where the sum is float32, above all over both last axes.
+    # XLA on a CPU multiplies bf16 at twice the speed where the sum is float32.
     # Accelerators would round float32 operands to TF32 or bf16 unless told not to.
     summed_in = accumulation_dtype(a.dtype, jnp)
     return lax.dot_general(
@@ -37,13 +37,9 @@ def _gram(x: Array, /) -> Array:
     return jnp.astype(_contract(x, x, -1), x.dtype)
 
 
-def _symmul(a: Array, b: Array, c: Array | None = None, /, *, alpha: float = 1.0, beta: float = 1.0) -> Array:
-    return _rounded_sum(_contract(a, b, -1), c, alpha, beta, a.dtype)  # b is symmetric: a b = a bᵀ
-
-
 def _muladd(a: Array, b: Array, c: Array | None = None, /, *, alpha: float = 1.0, beta: float = 1.0) -> Array:
     return _rounded_sum(_contract(a, b, -2), c, alpha, beta, a.dtype)
 
 
-JAX = Kernels(gram=_gram, symmul=_symmul, muladd=_muladd)
+JAX = Kernels(gram=_gram, symmul=_muladd, muladd=_muladd)
 """For every dtype and device of jax; all operands of a product have the same number of axes."""

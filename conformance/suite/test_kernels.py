@@ -76,6 +76,17 @@ def test_symmul(backend, transform, dtype, kernels, stack, addend, alpha, beta):
     assert np.array_equal(backend.to_numpy(right), b)
 
 
+@EAGER
+@check("kernels")
+@pytest.mark.parametrize("stack", [(), (3,)], ids=str)
+def test_symmul_mirrors_or_multiplies_what_it_is_given(backend, transform, dtype, kernels, stack):
+    """With operands that are hardly symmetric, which shows what becomes of their rounding errors."""
+    (a, left), (b, right), (c, added) = (rounded(matrices((*stack, 7, 7), seed), backend, dtype) for seed in (0, 1, 2))
+    y = backend.to_numpy(transform(kernels.symmul, alpha=2.0315, beta=-4.775)(left, right, added))
+    if not np.array_equal(y, np.swapaxes(y, -2, -1)):
+        assert_product(y, a, b, c, 2.0315, -4.775, dtype)
+
+
 @check("kernels")
 @REPRESENTATIVE
 def test_small_integers_are_exact(backend, transform, kernels, dtype):

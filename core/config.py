@@ -182,7 +182,9 @@ class OptimizerConfig:
         OSError
             If the file cannot be read, as ``FileNotFoundError`` where there is none.
         ValueError
-            If it is no TOML.
+            If it is no TOML, or no configuration; the message begins with the path.
+        TypeError
+            If a value in it has the wrong type.
         """
         try:
             with open(path, "rb") as file:
@@ -191,7 +193,10 @@ class OptimizerConfig:
             raise type(error)(f"{os.fspath(path)} cannot be read ({error.strerror}); accepted: a TOML file") from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{os.fspath(path)} is not valid TOML: {error}; accepted: a TOML file") from None
-        return cls.from_dict(document.get("optimizer", document))
+        try:
+            return cls.from_dict(document.get("optimizer", document))
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"{os.fspath(path)}: {error}") from None
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values by field, without those that are ``None``; :meth:`from_dict` takes them back."""

@@ -54,7 +54,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="extend",
         type=_absolute,
         metavar="FILE.toml",
-        help="optimizers from configuration files, named as the files, with their own schedules; without --optimizer, "
+        help="optimizers from configuration files, called as the files, with their own schedules; without --optimizer, "
         "these alone",
     )
     add(

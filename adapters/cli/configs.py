@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from zeropower.config import read_config
+from zeropower.resolution import resolve_lr_schedule
 
 from .errors import UsageError
 from .optimizers import Chosen, Settings
@@ -11,13 +12,15 @@ from .optimizers import Chosen, Settings
 __all__ = ["configured"]
 
 
-def configured(paths: Sequence[str]) -> tuple[Chosen, ...]:
+def configured(paths: Sequence[str], steps: int) -> tuple[Chosen, ...]:
     """Read configuration files.
 
     Parameters
     ----------
     paths : sequence of str
         TOML files with the fields of `zeropower.config.OptimizerConfig`, at the top or in a table ``[optimizer]``.
+    steps : int
+        Steps of the run, which their schedules must fit.
 
     Returns
     -------
@@ -29,15 +32,19 @@ def configured(paths: Sequence[str]) -> tuple[Chosen, ...]:
     UsageError
         If a file cannot be read or used, or two have the same name.
     """
-    chosen: list[Chosen] = []
+    chosen: dict[str, Chosen] = {}
     for path in paths:
+        label = Path(path).name  # with its suffix, so that no optimizer of the tables has it
+        if label in chosen:
+            raise UsageError(f"argument --config: two files are called {label!r}")
         try:
             config = read_config(Path(path))
         except (OSError, TypeError, ValueError) as error:
+            raise UsageError(f"argument --config: {error}") from None
+        try:
+            resolve_lr_schedule(config, steps)
+        except ValueError as error:
             raise UsageError(f"argument --config: {path}: {error}") from None
-        label = Path(path).stem
-        if label in [one.label for one in chosen]:
-            raise UsageError(f"argument --config: two files are called {label!r}")
         settings = Settings(config.learning_rate, config.weight_decay)
-        chosen.append(Chosen(label, "config", settings, config.to_dict()))
-    return tuple(chosen)
+        chosen[label] = Chosen(label, "config", settings, config.to_dict())
+    return tuple(chosen.values())

@@ -76,7 +76,8 @@ class Experiment:
         Experiment
             Ready to run.
         """
-        chosen = (*choose(options.optimizer, options.backend, sweep=options.sweep), *configured(options.config))
+        chosen = choose(options.optimizer, options.backend, sweep=options.sweep)
+        chosen = (*chosen, *configured(options.config, options.steps))
         text = collect(options.text, context=options.context)
         weights = initial_weights(options.shape, options.seed)
         backend = load_backend(options.backend, options.threads)

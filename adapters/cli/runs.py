@@ -7,11 +7,11 @@ the metrics are appended line by line.
 import json
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 from .errors import UsageError
 
@@ -124,7 +124,7 @@ class Run:
         Path
             A file, there once something was saved.
         """
-        return self.folder / f"{re.sub('[^A-Za-z0-9_.=-]', '_', label)}.checkpoint"
+        return self.folder / f"{quote(label, safe='=')}.checkpoint"
 
     def write(self, name: str, writer: Callable[[Path], object]) -> Path:
         """Replace a file in one move.

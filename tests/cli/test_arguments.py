@@ -62,6 +62,48 @@ def test_bad_input_is_refused_in_one_line(capsys, tmp_path, typed, message):
     assert not out.exists()
 
 
+ADAMW = "learning_rate = 0.01\nweight_decay = 0.1\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "argument --config: {path} cannot be read (No such file or directory); accepted: a TOML file\n"),
+        ("lr =", "argument --config: {path} is not valid TOML: Invalid value"),
+        (
+            ADAMW + "learning_rat = 1\n",
+            "argument --config: {path}: optimizer.learning_rat is not known; accepted: name,",
+        ),
+        (ADAMW + 'name = "sgd"\n', "argument --config: {path}: optimizer.name='sgd' is not known; accepted: 'adamw',"),
+        (ADAMW + 'name = "muon_hybrid_exp"\n', "argument --config: {path}: optimizer.muon must be set when"),
+        (
+            ADAMW + '[lr_schedule]\ntype = "cosine"\nwarmup_steps = 5\n',
+            "argument --config: {path}: optimizer.lr_schedule.warmup_steps=5 is out of range; accepted: ",
+        ),
+    ],
+    ids=["missing", "malformed", "unknown field", "unknown kind", "no table of muon", "longer than the run"],
+)
+def test_bad_configurations_are_refused_in_one_line(capsys, tmp_path, content, message):
+    path = tmp_path / "one.toml"
+    if content is not None:
+        path.write_text(content)
+    got = error(capsys, "compare", "--out", str(tmp_path / "runs"), "--steps", "5", "--config", str(path))
+    assert got.startswith("zeropower: error: " + message.format(path=path))
+    assert not (tmp_path / "runs").exists()
+
+
+def test_configurations_that_do_not_go_together(capsys, tmp_path):
+    (tmp_path / "more").mkdir()
+    paths = [tmp_path / "one.toml", tmp_path / "more" / "one.toml"]
+    for path in paths:
+        path.write_text(ADAMW)
+    assert "argument --config: two files are called 'one.toml'" in error(
+        capsys, "compare", "--config", *map(str, paths)
+    )
+    message = error(capsys, "compare", "--sweep", "--config", str(paths[0]))
+    assert "argument --sweep: the learning rates of --config are not swept" in message
+
+
 @pytest.mark.parametrize("arguments", [[], ["train"], ["--verbose"]])
 def test_the_command_itself_must_be_known(capsys, arguments):
     assert "see zeropower --help" in error(capsys, *arguments)

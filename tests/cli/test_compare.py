@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
@@ -120,6 +121,91 @@ def test_a_killed_run_resumes_from_its_last_checkpoint(compare, losses, backend,
     assert losses_end(folder) > 3
     assert main(["compare", "--resume", "--name", "killed", "--out", str(folder.parent)]) == 0
     assert losses(folder) == whole
+
+
+CONFIGURATIONS = {
+    "adamw.toml": """
+        [optimizer]
+        learning_rate = 0.01
+        weight_decay = 0.1
+        grad_clip_value = 0.5
+    """,
+    "bitnet.toml": """
+        [optimizer]
+        name = "bitnet_published"
+        schedule_mode = "bitnet_b158_reference"
+        learning_rate = 0.01
+        weight_decay = 0.1
+    """,
+    "hybrid.toml": """
+        [optimizer]
+        name = "muon_hybrid_exp"
+        learning_rate = 0.01
+        weight_decay = 0.1
+        grad_clip_norm = 1.0
+        lr_schedule = { type = "cosine", warmup_steps = 2 }
+
+        [optimizer.muon]
+        enabled = true
+        target_modules = ["q", "k", "v", "out", "up", "down"]
+    """,
+}
+
+
+@pytest.fixture
+def configurations(tmp_path: Path) -> list[str]:
+    """Write a file for each kind of optimizer that a configuration can ask for."""
+    for name, text in CONFIGURATIONS.items():
+        (tmp_path / name).write_text(textwrap.dedent(text))
+    return [str(tmp_path / name) for name in CONFIGURATIONS]
+
+
+@pytest.fixture
+def configured(compare, losses, configurations) -> dict[str, dict[str, list[tuple[str, int, float]]]]:
+    """Losses of the three kinds, by backend."""
+    for backend in BACKENDS:
+        pytest.importorskip(backend, reason=f"{backend} is not installed")
+    runs = {one: compare(one, "--backend", one, "--config", *configurations) for one in BACKENDS}
+    return {backend: losses(folder) for backend, folder in runs.items()}
+
+
+def test_configurations_train_every_kind_alike_in_both_backends(configured):
+    assert list(configured["torch"]) == list(CONFIGURATIONS)
+    for label, torch in configured["torch"].items():
+        final = [loss for _, _, loss in torch]
+        assert final[-1] < 0.95 * final[0]
+        assert final == pytest.approx([loss for *_, loss in configured["jax"][label]], rel=1e-4)
+
+
+def test_configurations_differ_in_what_they_say(configured):
+    """The three would train alike if what is in the files did not matter."""
+    last = {label: rows[-1][2] for label, rows in configured["torch"].items()}
+    assert len(set(last.values())) == len(CONFIGURATIONS)
+
+
+def test_configurations_join_the_other_optimizers(compare, losses, configurations):
+    both = losses(compare("both", "--optimizer", "adamw", "--config", configurations[0]))
+    assert list(both) == ["adamw", "adamw.toml"]
+    assert both["adamw"][0] == both["adamw.toml"][0]
+    assert both["adamw"][-1] != both["adamw.toml"][-1]
+
+
+def test_a_configured_run_resumes_from_what_its_files_said(
+    compare, losses, backend, arguments, configurations, monkeypatch, capsys
+):
+    whole = losses(compare("whole", "--backend", backend, "--config", *configurations))
+    with monkeypatch.context() as patch:
+        interrupt_at(patch, "hybrid.toml", 7)
+        line = [*arguments, "--backend", backend, "--name", "broken", "--config", *configurations]
+        assert main(line) == 130
+    for path in configurations:
+        Path(path).unlink()
+    out = arguments[arguments.index("--out") + 1]
+    assert main(["compare", "--resume", "--name", "broken", "--out", out]) == 0
+    assert losses(Path(out) / "broken") == whole
+    capsys.readouterr()
+    assert main(["compare", "--resume", "--name", "broken", "--out", out, "--config", "other.toml"]) == 2
+    assert "conflicts with run 'broken', which was started with" in capsys.readouterr().err
 
 
 def losses_end(folder: Path) -> int:

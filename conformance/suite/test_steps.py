@@ -82,6 +82,27 @@ def test_momentum_is_that_of_its_name(backend, transform, dtype, xp, form, neste
 
 @check("steps", dtypes=WIDE)
 @EAGER
+@pytest.mark.original("C4")
+@pytest.mark.parametrize("nesterov", [True, False], ids=["nesterov", "plain"])
+def test_the_average_is_a_share_of_the_heavy_ball(backend, dtype, xp, nesterov):
+    """From zero and with one ``momentum``: both follow the same direction, and buffers differ by ``1 - momentum``."""
+    ema, heavy = (
+        MuonRecipe(momentum=BETA, momentum_form=form, nesterov=nesterov, method="standard")
+        for form in ("ema", "heavy_ball")
+    )
+    averaged = summed = None
+    for seed in range(4):
+        g, grad = rounded(matrices((6, 10), seed), backend, dtype)
+        left, averaged = muon_direction(grad, averaged, ema, xp=xp)
+        right, summed = muon_direction(grad, summed, heavy, xp=xp)
+        shares = backend.to_numpy(averaged[0]), (1 - BETA) * backend.to_numpy(summed[0])
+        assert tensor_error(*shares) <= elementwise(dtype)
+        bound = tolerances.iteration(shares[0] + g, quintics("keller", 5), dtype)
+        assert matrix_errors(backend.to_numpy(left), backend.to_numpy(right)) <= 2 * bound
+
+
+@check("steps", dtypes=WIDE)
+@EAGER
 @pytest.mark.original("F1", "F6")
 @pytest.mark.parametrize("shape", [(6, 10), (10, 6), (2, 6, 10)], ids=str)
 @pytest.mark.parametrize("rule", ["original", "match_rms_adamw", "rms_one", "spectral_unclamped", "none"])

@@ -68,7 +68,7 @@ OF_MUON = [
 ]
 
 
-@pytest.mark.original("K1", "K2", "K3")
+@pytest.mark.original("K1", "K2", "K3", "R6")
 @pytest.mark.parametrize(("fields", "message"), OF_MUON, ids=str)
 def test_a_hybrid_that_cannot_be_built(fields, message):
     refused(ValueError, f"optimizer.muon.{message}", name="muon_hybrid_exp", muon={**MUON, **fields})

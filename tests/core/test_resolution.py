@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from zeropower import DIALECTS, AdamWRecipe
+from zeropower import DIALECTS, AdamWRecipe, ParamInfo, route_params
 from zeropower.config import OptimizerConfig
 from zeropower.dialects import BURN_DRAGON_TARGETS, burn_dragon_rules
 from zeropower.resolution import Resolution, resolve, resolve_lr_schedule
@@ -148,3 +148,11 @@ def test_clips_are_handed_on_and_a_run_has_a_step():
         resolve(config(), -1)
     with pytest.raises(TypeError, match=r"^total_steps=1.5 is not an integer"):
         resolve(config(), 1.5)
+
+
+def test_targets_may_name_any_component_of_a_path():
+    """In frameworks where layers hold the matrices, the last component is ``weight`` and names nothing."""
+    hybrid = OptimizerConfig.from_dict(HYBRID)
+    shapes = {"layers.0.lm_head.weight": ParamInfo((8, 8)), "layers.0.norm.weight": ParamInfo((8, 8))}
+    plans = [route_params(shapes, rules=resolve(hybrid, 10, match=match).rules) for match in ("last", "component")]
+    assert [[route.optimizer for route in plan.values()] for plan in plans] == [["adamw", "adamw"], ["muon", "adamw"]]

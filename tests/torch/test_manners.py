@@ -72,10 +72,14 @@ def test_no_gradient_at_all_changes_nothing(build):
     assert_unchanged(optimizer, params, before, "{}")
 
 
-@pytest.mark.original("C5", "R10")
-def test_gradients_are_never_written(build):
+@pytest.mark.original("C5", "C6", "R10")
+@pytest.mark.parametrize("nesterov", [True, False], ids=["nesterov", "plain"])
+def test_gradients_are_never_written(build, nesterov):
     params = pairs()
     optimizer = build(params)
+    for group in optimizer.param_groups:
+        if "nesterov" in group:
+            group["nesterov"] = nesterov
     give_gradients(params)
     gradients = [(param.grad, param.grad.clone(), param.grad._version) for _, param in params]
     optimizer.step()

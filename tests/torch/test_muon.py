@@ -1,11 +1,13 @@
 """zeropower.torch.Muon: torch.optim.Muon's manners, the core's numbers."""
 
+import copy
 import inspect
 import math
 
 import array_api_compat.torch as xp
 import pytest
 import torch
+from torch import nn
 
 from zeropower import DIALECTS, OUT_IN, Dialect, MatrixLayout, MuonRecipe, muon_step
 from zeropower.recipes import AdamWRecipe
@@ -267,3 +269,37 @@ def test_a_layout_that_does_not_fit_is_refused():
     bad = torch.nn.Parameter(torch.ones(5))
     with pytest.raises(ValueError, match=r"parameter 'gain' has shape \(5,\); accepted with layout=MatrixLayout"):
         Muon([("gain", bad)], layout=OUT_IN)
+
+
+# ---- layouts of memory, and order ----------------------------------------------------------------------------------
+
+
+@pytest.mark.original("J14", "R15")
+def test_channels_last_convolutions_train_as_contiguous_ones():
+    plain = nn.Conv2d(4, 6, 3)
+    turned = copy.deepcopy(plain).to(memory_format=torch.channels_last)
+    image = torch.randn(2, 4, 8, 8)
+    for model, x in ((plain, image), (turned, image.to(memory_format=torch.channels_last))):
+        optimizer = Muon([model.weight], 0.1, dialect="diffsinger", compute_dtype="float32")
+        for _ in range(3):
+            optimizer.zero_grad()
+            model(x).square().mean().backward()
+            optimizer.step()
+    assert turned.weight.is_contiguous(memory_format=torch.channels_last)
+    assert not turned.weight.is_contiguous()
+    torch.testing.assert_close(turned.weight, plain.weight, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.original("J16")
+def test_the_order_of_groups_does_not_matter():
+    results = []
+    for turn in (1, -1):
+        params = [nn.Parameter(torch.full((4, 6), 1.0 + i)) for i in range(4)]
+        groups = [{"params": params[:2], "lr": 0.1}, {"params": params[2:], "lr": 0.2, "weight_decay": 0.5}]
+        optimizer = Muon(groups[::turn])
+        for seed in range(3):
+            for i, param in enumerate(params):
+                param.grad = torch.randn(4, 6, generator=torch.Generator().manual_seed(10 * seed + i))
+            optimizer.step()
+        results.append([param.detach() for param in params])
+    assert all(map(torch.equal, *results))

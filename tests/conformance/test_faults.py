@@ -6,7 +6,7 @@ import pytest
 ITERATIONS = {"ns_iterate", "gram_ns"}
 FAULTS = {
     "test_kernels": (
-        ["one-sided", "unscaled", "in-half", "columns", "in-place", "in-place-readonly"],
+        ["one-sided", "transposed", "unscaled", "in-half", "columns", "in-place", "in-place-readonly"],
         {"kernels"},
     ),
     "test_input_is_not_written": (["writes"], ITERATIONS),

@@ -1,7 +1,9 @@
 """Checks of arguments that several rooms share; each names the argument, the value and what is accepted."""
 
 import math
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Generator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -56,3 +58,24 @@ def require_matrices(name: str, x: Any, xp: Any) -> None:
 def is_scalar_array(value: object) -> bool:
     """Tell whether a value is a 0-d array of any framework (a schedule's current number, possibly traced)."""
     return getattr(value, "shape", None) == ()
+
+
+@contextmanager
+def errors_naming(names: Mapping[str, str]) -> Generator[None]:
+    """Let errors, which begin with the name of a field, begin with the user's name for it.
+
+    Parameters
+    ----------
+    names
+        Field to name; other fields keep theirs.
+
+    Yields
+    ------
+    None
+        Once.
+    """
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        renamed = re.sub(r"^\w+", lambda word: names.get(word[0], word[0]), str(error))
+        raise type(error)(renamed) from None

@@ -9,9 +9,9 @@ from jax import Array
 from jax.tree_util import tree_leaves_with_path, tree_map_with_path
 
 from zeropower import weight_decay_for_step
-from zeropower.checks import require_choice
+from zeropower.checks import errors_naming, require_choice
 from zeropower.jax.missing import require_params
-from zeropower.jax.options import errors_naming, number, require_static
+from zeropower.jax.options import number, require_static
 
 Clock: TypeAlias = Literal["global", "parameter"]
 """What counts the steps of a run: the calls of ``update``, or the updates that each parameter has seen."""

@@ -6,10 +6,11 @@ import optax
 from jax.typing import ArrayLike
 
 from zeropower import AdamWRecipe, MuonRecipe, lr_scale
+from zeropower.checks import errors_naming
 from zeropower.jax.directions import adamw_directions, muon_directions
 from zeropower.jax.dispatch import Compute, follow, follow_leaf, follow_order
 from zeropower.jax.missing import spare_missing
-from zeropower.jax.options import errors_naming, float_dtype, number, optax_recipe, rate, scalar
+from zeropower.jax.options import float_dtype, number, optax_recipe, rate, scalar
 from zeropower.jax.precision import rounded
 from zeropower.jax.routing import Views, declared_views
 from zeropower.jax.updates import as_updates, partition

@@ -1,8 +1,6 @@
 """Arguments become recipes; what is refused is named as the user wrote it."""
 
-import re
-from collections.abc import Collection, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -11,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from zeropower import TABLES, AdamWRecipe, MuonRecipe
-from zeropower.checks import is_scalar_array, require_choice, require_number
+from zeropower.checks import errors_naming, is_scalar_array, require_choice, require_number
 from zeropower.coefficients import Coefficients
 from zeropower.normalize import Normalization, accumulation_dtype
 from zeropower.scaling import ScaleRule
@@ -143,27 +141,6 @@ def adamw_recipe(b1: Any, b2: Any, eps: Any) -> AdamWRecipe:
     """
     with errors_naming({"beta_1": "b1", "beta_2": "b2"}):
         return AdamWRecipe(beta_1=scalar(b1), beta_2=scalar(b2), eps=scalar(eps))
-
-
-@contextmanager
-def errors_naming(names: Mapping[str, str]) -> Generator[None]:
-    """Let errors of the core, which begin with the name of a field, begin with the user's name for it.
-
-    Parameters
-    ----------
-    names
-        Field to name; other fields keep theirs.
-
-    Yields
-    ------
-    None
-        Once.
-    """
-    try:
-        yield
-    except (ValueError, TypeError) as error:
-        renamed = re.sub(r"^\w+", lambda word: names.get(word[0], word[0]), str(error))
-        raise type(error)(renamed) from None
 
 
 def rate(name: str, value: Any, *, default: Any = None) -> Any:

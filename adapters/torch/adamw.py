@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from zeropower import AdamWRecipe, AdamWState, adamw_step
+from zeropower.checks import errors_naming
 from zeropower.record import Slot
 
 from .clipping import Clip, read_clip
@@ -16,7 +17,7 @@ from .decay import read_decay
 from .engine import Engine, Job, Params
 from .gradients import Gradients
 from .groups import Piece, pieces, write
-from .options import Group, Names, Number, read_number, refuse_unknown, renamed, to_number
+from .options import Group, Names, Number, read_number, refuse_unknown, to_number
 from .state import STEP, State, entry_of, updates_of
 
 BETA_NAMES: Names = {"beta_1": "betas[0]", "beta_2": "betas[1]"}
@@ -81,7 +82,7 @@ class AdamWUpdate:
 
 def read_adamw_recipe(beta_1: Any, beta_2: Any, eps: Any, names: Names) -> AdamWRecipe:
     """Return the recipe of three options, checked; errors call them by these names."""
-    with renamed(names):
+    with errors_naming(names):
         return AdamWRecipe(beta_1=to_number(beta_1), beta_2=to_number(beta_2), eps=to_number(eps))
 
 

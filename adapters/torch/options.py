@@ -6,9 +6,7 @@ and checked anew at every step; the recipes behind equal groups are the same cac
 
 import inspect
 import math
-import re
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import fields
 from enum import Enum
 from functools import lru_cache
@@ -18,7 +16,7 @@ import torch
 from torch import Tensor
 
 from zeropower import TABLES, MatrixLayout, MuonRecipe
-from zeropower.checks import require_choice, require_number
+from zeropower.checks import errors_naming, require_choice, require_number
 from zeropower.newton_schulz import dtype_name
 from zeropower.recipes import DtypeName
 
@@ -210,23 +208,13 @@ def recipe_from_group(group: Mapping[str, Any], names: Names) -> MuonRecipe:
     options = {field: group[names.get(field, field)] for field in RECIPE_FIELDS if field != "momentum"}
     options["scale"] = group["scale"] if options["scale"] is None else options["scale"]
     options["compute_dtype"] = group["preferred_dtype"]
-    with renamed(names):
+    with errors_naming(names):
         return _muon_recipe(**{field: _frozen(value) for field, value in options.items()})
 
 
 @lru_cache(maxsize=256)
 def _muon_recipe(**options: Any) -> MuonRecipe:
     return MuonRecipe(**options)
-
-
-@contextmanager
-def renamed(names: Names) -> Generator[None]:
-    """Let errors of the core, which begin with the name of a field, begin with the user's name for it."""
-    try:
-        yield
-    except (TypeError, ValueError) as error:
-        message = re.sub(r"^\w+", lambda match: names.get(match[0], match[0]), str(error))
-        raise type(error)(message) from None
 
 
 def _as_triple(coefficients: Any) -> Any:

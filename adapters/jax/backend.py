@@ -11,6 +11,7 @@ import optax
 
 from zeropower import DEFAULT_RULES, DIALECTS, GENERIC, OUT_IN, AdamWRecipe, Backend, MuonRecipe, Rule
 from zeropower.checks import require_choice
+from zeropower.jax.dispatch import has_float64
 from zeropower.jax.hybrid import muon_adamw
 from zeropower.jax.kernels import JAX
 from zeropower.recipes import DtypeName
@@ -20,10 +21,6 @@ _RULES: dict[str, tuple[Rule, ...]] = {  # the suite's matrices are (..., out, i
     "adamw": (Rule(optimizer="adamw", reason="asked for"),),
     "muon_adamw": tuple(replace(rule, layout=OUT_IN) if rule.optimizer == "muon" else rule for rule in DEFAULT_RULES),
 }
-
-
-def _x64() -> bool:
-    return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def _from_numpy(array: np.ndarray, dtype_name: str) -> jax.Array:
@@ -74,7 +71,9 @@ def run_optimizer(
     require_choice("kind", kind, _RULES)
     dialect = DIALECTS["zeropower"]
     if isinstance(recipe, MuonRecipe):
-        own: DtypeName = "float64" if any(p.dtype == np.float64 for p in params.values()) and _x64() else "float32"
+        own: DtypeName = (
+            "float64" if any(p.dtype == np.float64 for p in params.values()) and has_float64() else "float32"
+        )
         muon_args = {"compute_dtype": recipe.compute_dtype or own}
         dialect = replace(dialect, muon=recipe)
     else:
@@ -102,7 +101,7 @@ BACKEND = Backend(
     from_numpy=_from_numpy,
     to_numpy=_to_numpy,
     namespace=lambda: jnp,
-    dtypes=("float32", "float16", "bfloat16", *(("float64",) if _x64() else ())),
+    dtypes=("float32", "float16", "bfloat16", *(("float64",) if has_float64() else ())),
     kernels={"generic": GENERIC, "jax": JAX},
     transforms={"eager": _eager, "jit": jax.jit},
     optimizer=run_optimizer,

@@ -175,9 +175,14 @@ def follow_order(compute_dtype: DtypeName) -> Compute:
         If the name is unknown, or float64 is not enabled.
     """
     require_choice("compute_dtype", compute_dtype, _NAMES)
-    if compute_dtype == "float64" and not jax.config.jax_enable_x64:  # pyright: ignore[reportAttributeAccessIssue]
+    if compute_dtype == "float64" and not has_float64():
         raise ValueError("compute_dtype='float64' is not enabled; accepted: float32 and less, or jax_enable_x64=True")
     return lambda leaf_dtype: Choice(compute_dtype, JAX)
+
+
+def has_float64() -> bool:
+    """Tell whether jax computes in float64 when asked to, by its option ``jax_enable_x64``."""
+    return bool(jax.config.jax_enable_x64)  # pyright: ignore[reportAttributeAccessIssue] - jax adds it while it runs
 
 
 @lru_cache(maxsize=8)

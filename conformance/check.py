@@ -17,6 +17,7 @@ GROUPS = (
     "orthogonalize",
     "normalize",
     "adaptive_moment",
+    "second_moment",
     "weight_decay",
     "schedules",
     "clipping",
@@ -24,6 +25,8 @@ GROUPS = (
     "kernels",
     "layout",
     "steps",
+    "dialects",
+    "recipes",
     "optimizer step",
     "optimizer run",
 )

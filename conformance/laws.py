@@ -16,7 +16,7 @@ Function = Callable[..., Any]
 ITERATIONS = pytest.mark.parametrize("function", [ns_iterate, gram_ns], ids=lambda function: function.__name__)
 """Both iterations obey the same laws."""
 
-NORMALIZATIONS = pytest.mark.parametrize("normalize", ["frobenius", "schatten4", "aol"])
+NORMALIZATIONS = pytest.mark.parametrize("normalize", ["frobenius", "schatten4", "spectral_bound", "aol"])
 
 RESTARTS = (2, 4)
 """Restarts that every dtype bears on well-conditioned matrices; ``"auto"`` has checks of its own."""
@@ -100,3 +100,9 @@ def assert_same(
     bounds = 2 * tolerances.iteration(x, triples, dtype, normalize=normalize, restarts=restarts_of(function))
     errors = tolerances.matrix_errors(y, z)
     assert np.all(errors <= bounds), f"differences {errors} exceed {bounds}"
+
+
+def require_optimizer(backend: Backend) -> None:
+    """Skip a check of optimizers for a backend that has none."""
+    if backend.optimizer is None:
+        pytest.skip(f"{backend.name} has no optimizers of its own")

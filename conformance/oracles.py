@@ -64,7 +64,7 @@ def orthogonalized(
     triples
         The quintics, one a step.
     normalize
-        ``"frobenius"``, ``"schatten4"`` or ``"aol"``.
+        ``"frobenius"``, ``"schatten4"``, ``"spectral_bound"`` or ``"aol"``.
     eps
         Floor of the Frobenius norm.
     eps_mode
@@ -96,6 +96,11 @@ def normalized(x: np.ndarray, how: str, eps: float | None = None, eps_mode: str 
     if how == "schatten4":
         fourth = np.sum(np.linalg.svd(x, compute_uv=False) ** 4, axis=-1)[..., None, None]
         return x / _or_one(fourth**0.25)
+    if how == "spectral_bound":
+        fourth = np.sum(np.linalg.svd(x, compute_uv=False) ** 4, axis=-1)[..., None, None]
+        rows = x if x.shape[-2] <= x.shape[-1] else x.mT
+        greatest = np.max(np.sum(np.abs(rows @ rows.mT), axis=-1), axis=-1)[..., None, None]
+        return x / np.sqrt(_or_one(np.minimum(fourth**0.5, greatest)))
     if how == "aol":
         wide = x.shape[-2] <= x.shape[-1]
         rows = x if wide else x.mT

@@ -8,8 +8,9 @@ from zeropower.backend import Backend
 from zeropower.clipping import clip_by_global_norm, clip_by_norm, clip_by_value
 from zeropower.coefficients import TABLES, headroom, output_range, schedule
 from zeropower.config import MuonHybridConfig, OptimizerConfig, read_config
-from zeropower.decay import weight_decay_for_step
-from zeropower.dialects import DIALECTS, Dialect, burn_dragon_rules
+from zeropower.decay import Decay, weight_decay_for_step
+from zeropower.dialect_rules import burn_dragon_rules
+from zeropower.dialects import DIALECTS, Dialect
 from zeropower.kernels import GENERIC, Kernels
 from zeropower.layout import CONV, HEADS, IN_OUT, MERGED_HEADS, OUT_IN, MatrixLayout
 from zeropower.moments import adaptive_moment
@@ -31,6 +32,7 @@ from zeropower.schedules import (
     TwoStage,
     count_steps,
 )
+from zeropower.second_moment import SecondMoment
 from zeropower.steps import (
     AdamWState,
     MuonState,
@@ -57,6 +59,7 @@ __all__ = [
     "Backend",
     "Constant",
     "Cosine",
+    "Decay",
     "Dialect",
     "Exponential",
     "Kernels",
@@ -76,6 +79,7 @@ __all__ = [
     "Route",
     "RoutePlan",
     "Rule",
+    "SecondMoment",
     "StepDecay",
     "TwoStage",
     "adamw_direction",

@@ -12,12 +12,10 @@ from itertools import pairwise
 
 from zeropower.coefficients import Triple
 from zeropower.kernels import Array, Kernels
-from zeropower.normalize import Normalization, precondition
+from zeropower.normalize import Norm, precondition
 
 
-def standard_loop(
-    x: Array, triples: Sequence[Triple], *, normalize: Normalization, kernels: Kernels, xp: Array
-) -> Array:
+def standard_loop(x: Array, triples: Sequence[Triple], *, how: Norm, kernels: Kernels, xp: Array) -> Array:
     """Apply the quintics to ``x`` step by step.
 
     Parameters
@@ -26,7 +24,7 @@ def standard_loop(
         Frobenius-normalised matrices (..., m, n) in the compute dtype.
     triples
         One ``(a, b, c)`` a step.
-    normalize
+    how
         The tightening that follows the Frobenius norm.
     kernels
         The matrix products.
@@ -39,11 +37,11 @@ def standard_loop(
         Like ``x``.
     """
     if not triples:
-        return _precondition_alone(x, normalize, kernels, xp)
+        return _precondition_alone(x, how, kernels, xp)
     for step, (a, b, c) in enumerate(triples):
         gram = _gram(x, kernels)
         if step == 0:
-            x, gram = _precondition(x, gram, normalize, xp)
+            x, gram = _precondition(x, gram, how, xp)
         z = kernels.symmul(gram, gram, gram, alpha=c, beta=b)
         x = _multiply(z, x, x, a, kernels)
     return x
@@ -54,7 +52,7 @@ def gram_loop(
     triples: Sequence[Triple],
     restarts: Collection[int],
     *,
-    normalize: Normalization,
+    how: Norm,
     kernels: Kernels,
     xp: Array,
 ) -> Array:
@@ -70,7 +68,7 @@ def gram_loop(
         Steps (0-based) before which ``x`` is brought up to date and its Gram matrix computed afresh. Rounding
         makes small eigenvalues of the iterated ``R`` negative, and the polynomial blows those up; a restart
         starts again from a true Gram matrix.
-    normalize
+    how
         The tightening that follows the Frobenius norm.
     kernels
         The matrix products.
@@ -83,12 +81,12 @@ def gram_loop(
         Like ``x``.
     """
     if not triples:
-        return _precondition_alone(x, normalize, kernels, xp)
+        return _precondition_alone(x, how, kernels, xp)
     bounds = [0, *sorted(restarts), len(triples)]
     for start, stop in pairwise(bounds):
         gram = _gram(x, kernels)
         if start == 0:
-            x, gram = _precondition(x, gram, normalize, xp)
+            x, gram = _precondition(x, gram, how, xp)
         x = _segment(x, gram, triples[start:stop], kernels, xp)
     return x
 
@@ -123,15 +121,15 @@ def _multiply(square: Array, x: Array, addend: Array | None, beta: float, kernel
     return kernels.muladd(x, square, addend, beta=beta)
 
 
-def _precondition(x: Array, gram: Array, how: Normalization, xp: Array) -> tuple[Array, Array]:
+def _precondition(x: Array, gram: Array, how: Norm, xp: Array) -> tuple[Array, Array]:
     if _is_wide(x):
         return precondition(x, gram, how, xp=xp)
     transposed, gram = precondition(x.mT, gram, how, xp=xp)
     return transposed.mT, gram
 
 
-def _precondition_alone(x: Array, how: Normalization, kernels: Kernels, xp: Array) -> Array:
-    return x if how == "frobenius" else _precondition(x, _gram(x, kernels), how, xp)[0]
+def _precondition_alone(x: Array, how: Norm, kernels: Kernels, xp: Array) -> Array:
+    return x if how.normalize == "frobenius" else _precondition(x, _gram(x, kernels), how, xp)[0]
 
 
 def _plus_identity(z: Array, a: float, xp: Array) -> Array:

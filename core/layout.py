@@ -53,13 +53,17 @@ class MatrixLayout:
         ValueError
             If the layout does not fit.
         """
-        _, fan_out, fan_in = self._axes((1,) * ndim)
-        return MatrixLayout(tuple(a - ndim for a in fan_out), tuple(a - ndim for a in fan_in))
+        return MatrixLayout(*self.sides(ndim))
 
     def fans(self, shape: tuple[int, ...]) -> tuple[int, int]:
         """Return ``(fan_out, fan_in)`` of a shape: the sizes of the two sides of each matrix."""
         _, fan_out, fan_in = self._axes(shape)
         return math.prod([shape[a] for a in fan_out]), math.prod([shape[a] for a in fan_in])
+
+    def sides(self, ndim: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the axes of the fan-out and of the fan-in for arrays of so many axes, counted from the end."""
+        _, fan_out, fan_in = self._axes((1,) * ndim)
+        return tuple(a - ndim for a in fan_out), tuple(a - ndim for a in fan_in)
 
     def matrix_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape (batch, rows, columns) of the view."""

@@ -5,17 +5,17 @@ from typing import Any, Literal, TypeAlias
 from array_api_compat import array_namespace
 
 from zeropower.kernels import Array
-from zeropower.moments import bias_correction, in_dtype
+from zeropower.moments import in_dtype, one_minus_power
 
-MomentumForm: TypeAlias = Literal["ema", "heavy_ball", "ema_corrected"]
-MOMENTUM_FORMS: tuple[MomentumForm, ...] = ("ema", "heavy_ball", "ema_corrected")
+MomentumForm: TypeAlias = Literal["ema", "heavy_ball", "ema_corrected", "ema_added"]
+MOMENTUM_FORMS: tuple[MomentumForm, ...] = ("ema", "heavy_ball", "ema_corrected", "ema_added")
 
 
 def momentum_update(grad: Array, buffer: Array | None, *, beta: float | Array, form: MomentumForm) -> Array:
     """Return the next momentum buffer.
 
-    * ``"ema"``, ``"ema_corrected"``: ``m <- beta m + (1 - beta) g`` (Keller Jordan's Muon, ``torch.optim.Muon``,
-      optax);
+    * ``"ema"``, ``"ema_corrected"``, ``"ema_added"``: ``m <- beta m + (1 - beta) g`` (Keller Jordan's Muon,
+      ``torch.optim.Muon``, optax, HeavyBall);
     * ``"heavy_ball"``: ``m <- beta m + g`` (Polyak; ``torch.optim.SGD``, Moonlight, Dion, burn).
 
     Parameters
@@ -52,7 +52,8 @@ def momentum_direction(
 
     Without Nesterov the buffer, with it one more application of the update: ``beta m + (1 - beta) g`` for ``"ema"``,
     ``beta m + g`` for ``"heavy_ball"``. ``"ema_corrected"`` divides by the bias: ``m / (1 - beta^t)``, and with
-    Nesterov ``beta m / (1 - beta^(t+1)) + (1 - beta) g / (1 - beta^t)`` (Dozat's NAdam; optax).
+    Nesterov ``beta m / (1 - beta^(t+1)) + (1 - beta) g / (1 - beta^t)`` (Dozat's NAdam; optax). What ``"ema_added"``
+    does in the place of Nesterov's step is ``g + m`` (HeavyBall; Lee et al., "Grokfast", arXiv:2405.20233).
 
     Parameters
     ----------
@@ -85,21 +86,23 @@ def momentum_direction(
         if step is None:
             raise ValueError("step=None; accepted with form='ema_corrected': the 1-based count of this update")
         xp = array_namespace(grad) if xp is None else xp
-        here = in_dtype(bias_correction(beta, step, xp=xp), buffer, xp)
+        here = in_dtype(one_minus_power(beta, step, xp=xp), buffer, xp)
         if not nesterov:
             return buffer / here
-        ahead = in_dtype(bias_correction(beta, step + 1, xp=xp), buffer, xp)
+        ahead = in_dtype(one_minus_power(beta, step + 1, xp=xp), buffer, xp)
         return (beta / ahead) * buffer + ((1.0 - beta) / here) * grad
     if not nesterov:
         return buffer
+    if form == "ema_added":
+        return buffer + grad
     return beta * buffer + (grad if form == "heavy_ball" else (1.0 - beta) * grad)
 
 
 def convert_momentum(buffer: Array, source: MomentumForm, target: MomentumForm, *, beta: float) -> Array:
     """Return a momentum buffer of one form as one of another.
 
-    With a constant decay, both seen from zeros, ``ema = (1 - beta) heavy_ball``; the corrected form keeps the
-    uncorrected buffer.
+    With a constant decay, both seen from zeros, ``ema = (1 - beta) heavy_ball``; the other forms keep the buffer of
+    ``"ema"``.
 
     Parameters
     ----------

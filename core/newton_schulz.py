@@ -7,10 +7,19 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from array_api_compat import array_namespace
 
 from zeropower.checks import require_choice, require_matrices, require_number
-from zeropower.coefficients import Coefficients, Triple, schedule
+from zeropower.coefficients import Coefficients, Triple, after_division, schedule
 from zeropower.iterations import gram_loop, standard_loop
 from zeropower.kernels import GENERIC, Array, Kernels
-from zeropower.normalize import EPS_MODES, NORMALIZATIONS, EpsMode, Normalization, frobenius
+from zeropower.normalize import (
+    CAST_ORDERS,
+    EPS_MODES,
+    NORMALIZATIONS,
+    CastOrder,
+    EpsMode,
+    Norm,
+    Normalization,
+    normalized,
+)
 from zeropower.restarts import restarts as find_restarts
 
 Method: TypeAlias = Literal["auto", "standard", "gram"]
@@ -34,6 +43,8 @@ def ns_iterate(
     normalize: Normalization = "frobenius",
     eps: float | None = None,
     eps_mode: EpsMode = "clamp",
+    safety: float = 1.0,
+    cast: CastOrder = "after_norm",
     compute_dtype: Array | str | None = None,
     kernels: Kernels = GENERIC,
     xp: Any = None,
@@ -49,19 +60,23 @@ def ns_iterate(
     x
         Real floating array (..., m, n); leading axes are independent matrices. Never written.
     coefficients
-        ``"keller"``, ``"you"``, ``"polar_express"``, one triple ``(a, b, c)``, or a sequence of triples.
+        A name of :data:`zeropower.TABLES`, one triple ``(a, b, c)``, or a sequence of triples.
     steps
         Number of steps, at least 0; beyond the table its last triple repeats. 0 returns the normalised ``x``.
     normalize
-        ``"frobenius"``, ``"schatten4"`` or ``"aol"``, per matrix.
+        ``"frobenius"``, ``"schatten4"``, ``"spectral_bound"`` or ``"aol"``, per matrix.
     eps
         ``None`` guards an exact zero alone, and the result does not depend on the scale of ``x``. A number, in
         units of ``x``, clamps the norm from below or is added to it.
     eps_mode
         ``"clamp"`` or ``"add"``.
+    safety
+        The norm is multiplied by it, at least 1: headroom for coefficients that blow up just above one.
+    cast
+        ``"after_norm"``: ``x`` is normalised in float32 at least, then rounded to the compute dtype;
+        ``"before_norm"``: it is rounded first, and normalised in the compute dtype.
     compute_dtype
         A dtype of the namespace or its name (``"bfloat16"``) for the iteration; ``None`` keeps the dtype of ``x``.
-        The norm is taken before, in float32 at least.
     kernels
         The matrix products.
     xp
@@ -89,8 +104,9 @@ def ns_iterate(
     """
     xp = array_namespace(x) if xp is None else xp
     triples = schedule(coefficients, steps)
-    work = _prepare(x, normalize, eps, eps_mode, compute_dtype, xp)
-    return _finish(standard_loop(work, triples, normalize=normalize, kernels=kernels, xp=xp), x, xp)
+    how = _norm(normalize, eps, eps_mode, safety, cast)
+    work = _prepare(x, how, compute_dtype, xp)
+    return _finish(standard_loop(work, triples, how=how, kernels=kernels, xp=xp), x, xp)
 
 
 def gram_ns(
@@ -102,6 +118,8 @@ def gram_ns(
     normalize: Normalization = "frobenius",
     eps: float | None = None,
     eps_mode: EpsMode = "clamp",
+    safety: float = 1.0,
+    cast: CastOrder = "after_norm",
     compute_dtype: Array | str | None = None,
     kernels: Kernels = GENERIC,
     xp: Any = None,
@@ -130,6 +148,10 @@ def gram_ns(
         As for :func:`ns_iterate`.
     eps_mode
         As for :func:`ns_iterate`.
+    safety
+        As for :func:`ns_iterate`.
+    cast
+        As for :func:`ns_iterate`.
     compute_dtype
         As for :func:`ns_iterate`.
     kernels
@@ -151,9 +173,10 @@ def gram_ns(
     """
     xp = array_namespace(x) if xp is None else xp
     triples = schedule(coefficients, steps)
-    work = _prepare(x, normalize, eps, eps_mode, compute_dtype, xp)
-    chosen = _resolve_restarts(restarts, coefficients, steps, dtype_name(work.dtype))
-    return _finish(_gram_form(work, triples, chosen, normalize, kernels, xp), x, xp)
+    how = _norm(normalize, eps, eps_mode, safety, cast)
+    work = _prepare(x, how, compute_dtype, xp)
+    chosen = _resolve_restarts(restarts, after_division(triples, safety), dtype_name(work.dtype))
+    return _finish(_gram_form(work, triples, chosen, how, kernels, xp), x, xp)
 
 
 def orthogonalize(
@@ -166,6 +189,8 @@ def orthogonalize(
     normalize: Normalization = "frobenius",
     eps: float | None = None,
     eps_mode: EpsMode = "clamp",
+    safety: float = 1.0,
+    cast: CastOrder = "after_norm",
     compute_dtype: Array | str | None = None,
     kernels: Kernels = GENERIC,
     xp: Any = None,
@@ -190,6 +215,10 @@ def orthogonalize(
         As for :func:`ns_iterate`.
     eps_mode
         As for :func:`ns_iterate`.
+    safety
+        As for :func:`ns_iterate`.
+    cast
+        As for :func:`ns_iterate`.
     compute_dtype
         As for :func:`ns_iterate`.
     kernels
@@ -212,16 +241,20 @@ def orthogonalize(
     xp = array_namespace(x) if xp is None else xp
     require_choice("method", method, METHODS)
     require_matrices("x", x, xp)
+    how = _norm(normalize, eps, eps_mode, safety, cast)
+    triples = schedule(coefficients, steps)
+    mapped = after_division(triples, safety)
     if method == "auto":
         dtype = dtype_name(resolve_dtype(compute_dtype, x.dtype, xp))
-        method, restarts, _ = plan(x.shape, coefficients=coefficients, steps=steps, restarts=restarts, dtype=dtype)
-    triples = schedule(coefficients, steps)
-    work = _prepare(x, normalize, eps, eps_mode, compute_dtype, xp)
+        method, restarts, _ = plan(
+            x.shape, coefficients=mapped or coefficients, steps=steps, restarts=restarts, dtype=dtype
+        )
+    work = _prepare(x, how, compute_dtype, xp)
     if method == "standard":
-        result = standard_loop(work, triples, normalize=normalize, kernels=kernels, xp=xp)
+        result = standard_loop(work, triples, how=how, kernels=kernels, xp=xp)
     else:
-        chosen = _resolve_restarts(restarts, coefficients, steps, dtype_name(work.dtype))
-        result = _gram_form(work, triples, chosen, normalize, kernels, xp)
+        chosen = _resolve_restarts(restarts, mapped, dtype_name(work.dtype))
+        result = _gram_form(work, triples, chosen, how, kernels, xp)
     return _finish(result, x, xp)
 
 
@@ -253,7 +286,7 @@ def plan(
     standard = steps * (product + square + 2 * product)
     if small == large or steps == 0:
         return Plan("standard", (), standard)
-    chosen = _resolve_restarts(restarts, coefficients, steps, dtype)
+    chosen = _resolve_restarts(restarts, schedule(coefficients, steps), dtype)
     bounds = (0, *chosen, steps)
     gram = sum(
         3 * product + square * (length + 3 * (length - 1))
@@ -288,44 +321,37 @@ def dtype_name(dtype: Array) -> str:
     return name.rpartition(".")[-1]
 
 
-def _resolve_restarts(restarts: Restarts, coefficients: Coefficients, steps: int, dtype: str) -> tuple[int, ...]:
+def _resolve_restarts(restarts: Restarts, triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
     if restarts == "auto":
-        return find_restarts(schedule(coefficients, steps), dtype)
+        return find_restarts(triples, dtype)
     if isinstance(restarts, str) or min(restarts, default=0) < 0:
         raise ValueError(f"restarts={restarts!r} is not accepted; accepted: 'auto' or 0-based steps")
-    return tuple(sorted({r for r in restarts if 0 < r < steps}))
+    return tuple(sorted({r for r in restarts if 0 < r < len(triples)}))
 
 
 def _gram_form(
-    work: Array,
-    triples: tuple[Triple, ...],
-    restarts: tuple[int, ...],
-    normalize: Normalization,
-    kernels: Kernels,
-    xp: Array,
+    work: Array, triples: tuple[Triple, ...], restarts: tuple[int, ...], how: Norm, kernels: Kernels, xp: Array
 ) -> Array:
     """Run the Gram iteration, or the standard one on square matrices, where Gram costs more."""
     if work.shape[-2] == work.shape[-1]:
-        return standard_loop(work, triples, normalize=normalize, kernels=kernels, xp=xp)
-    return gram_loop(work, triples, restarts, normalize=normalize, kernels=kernels, xp=xp)
+        return standard_loop(work, triples, how=how, kernels=kernels, xp=xp)
+    return gram_loop(work, triples, restarts, how=how, kernels=kernels, xp=xp)
 
 
-def _prepare(
-    x: Array,
-    normalize: Normalization,
-    eps: float | None,
-    eps_mode: EpsMode,
-    compute_dtype: Array | str | None,
-    xp: Array,
-) -> Array:
-    """Check the options and return the normalised matrices in the compute dtype."""
-    require_matrices("x", x, xp)
+def _norm(normalize: Normalization, eps: float | None, eps_mode: EpsMode, safety: float, cast: CastOrder) -> Norm:
     require_choice("normalize", normalize, NORMALIZATIONS)
     require_choice("eps_mode", eps_mode, EPS_MODES)
+    require_choice("cast", cast, CAST_ORDERS)
     if eps is not None:
         require_number("eps", eps, low=0.0)
-    dtype = resolve_dtype(compute_dtype, x.dtype, xp)
-    return xp.astype(frobenius(x, eps=eps, eps_mode=eps_mode, xp=xp), dtype)
+    require_number("safety", safety, low=1.0)
+    return Norm(normalize, eps, eps_mode, safety, cast)
+
+
+def _prepare(x: Array, how: Norm, compute_dtype: Array | str | None, xp: Array) -> Array:
+    """Check the matrices and return them normalised, in the compute dtype."""
+    require_matrices("x", x, xp)
+    return normalized(x, how, resolve_dtype(compute_dtype, x.dtype, xp), xp=xp)
 
 
 def _finish(result: Array, x: Array, xp: Array) -> Array:

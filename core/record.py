@@ -15,7 +15,7 @@ RecordKind: TypeAlias = Literal["adamw", "bitnet_adamw", "muon", "muon_hybrid"]
 RECORD_KINDS: tuple[RecordKind, ...] = ("adamw", "bitnet_adamw", "muon", "muon_hybrid")
 
 ARRAYS: Mapping[OptimizerName, tuple[str, ...]] = {"muon": ("momentum",), "adamw": ("moment_1", "moment_2")}
-"""What is kept of a parameter, by the optimizer that takes it."""
+"""What is kept of a parameter, by the optimizer that takes it; Muon's second moment, where there is one, besides."""
 
 
 class RecordEntry(NamedTuple):
@@ -30,7 +30,8 @@ class RecordEntry(NamedTuple):
     momentum_form
         The form of Muon's momentum; ``None`` with AdamW.
     arrays
-        Arrays of the parameter's shape, float32 at least, by the names in :data:`ARRAYS`.
+        Arrays, float32 at least, by the names in :data:`ARRAYS`, and of the parameter's shape; ``"moment_2"`` of Muon
+        has the shape of its :class:`zeropower.SecondMoment`.
     """
 
     optimizer: OptimizerName
@@ -52,12 +53,15 @@ class Slot(NamedTuple):
         The form of Muon's momentum; ``None`` with AdamW.
     momentum
         The decay of that momentum, by which the forms differ.
+    second_moment
+        The shape of the second moment of Muon's direction; ``None`` where it has none.
     """
 
     optimizer: OptimizerName
     shape: tuple[int, ...]
     momentum_form: MomentumForm | None = None
     momentum: float = 0.0
+    second_moment: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -125,14 +129,17 @@ class Record:
 def _fitted(path: str, entry: RecordEntry, slot: Slot, step: int) -> RecordEntry:
     if entry.optimizer != slot.optimizer:
         raise ValueError(f"record gives {path!r} to {entry.optimizer}; accepted: {slot.optimizer}, as it is routed now")
-    if set(entry.arrays) != set(ARRAYS[slot.optimizer]):
+    shapes = dict.fromkeys(ARRAYS[slot.optimizer], slot.shape)
+    if slot.second_moment is not None:
+        shapes["moment_2"] = slot.second_moment
+    if set(entry.arrays) != set(shapes):
         held = ", ".join(sorted(entry.arrays)) or "nothing"
-        raise ValueError(f"record holds {held} of {path!r}; accepted: {', '.join(ARRAYS[slot.optimizer])}")
+        raise ValueError(f"record holds {held} of {path!r}; accepted: {', '.join(shapes)}")
     for name, array in entry.arrays.items():
-        if np.shape(array) != slot.shape:
-            raise ValueError(f"{name} of {path!r} has shape {np.shape(array)} in the record; accepted: {slot.shape}")
+        if np.shape(array) != shapes[name]:
+            raise ValueError(f"{name} of {path!r} has shape {np.shape(array)} in the record; accepted: {shapes[name]}")
     entry = entry._replace(updates=step if entry.updates is None else entry.updates)
     if entry.momentum_form is None or slot.momentum_form is None:
         return entry
     buffer = convert_momentum(entry.arrays["momentum"], entry.momentum_form, slot.momentum_form, beta=slot.momentum)
-    return entry._replace(momentum_form=slot.momentum_form, arrays={"momentum": buffer})
+    return entry._replace(momentum_form=slot.momentum_form, arrays={**entry.arrays, "momentum": buffer})

@@ -5,7 +5,8 @@ from typing import Literal
 
 from zeropower.checks import require_count
 from zeropower.config import MuonHybridConfig, OptimizerConfig
-from zeropower.dialects import BURN_DRAGON_TARGETS, DIALECTS, TargetMatch, burn_dragon_rules
+from zeropower.dialect_rules import BURN_DRAGON_TARGETS, TargetMatch, burn_dragon_rules
+from zeropower.dialects import DIALECTS
 from zeropower.recipes import AdamWRecipe, MuonRecipe
 from zeropower.routing import Rule
 from zeropower.schedules import Constant, LrSchedule, TwoStage

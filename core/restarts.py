@@ -15,9 +15,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zeropower.coefficients import Triple, apply, schedule
+from zeropower.coefficients import Triple, after_division, apply, schedule
 from zeropower.iterations import gram_loop, standard_loop
 from zeropower.kernels import Array, Kernels
+from zeropower.normalize import Norm
 
 MAX_SINGULAR_VALUE_ERROR = 1.25
 """The greatest error of a singular value over all matrices may exceed the standard loop's by this factor."""
@@ -78,7 +79,9 @@ def restarts(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
 
 
 SOUND: frozenset[tuple[tuple[Triple, ...], tuple[int, ...], str]] = frozenset({
-    (schedule("keller", 5), (2,), "float16")
+    (schedule("keller", 5), (2,), "float16"),
+    (schedule("polar_express_dao", 5), (2,), "float16"),
+    (after_division(schedule("polar_express_jordan", 5), 1.02), (3,), "float16"),
 })
 """Plans of the dialects, which an import need not try out: a test does."""
 
@@ -155,7 +158,7 @@ def _excess(
 
 def _gram_outputs(plan: tuple[int, ...], triples: tuple[Triple, ...], arithmetic: _Arithmetic) -> list[np.ndarray]:
     kernels = arithmetic.kernels
-    return [gram_loop(x, triples, plan, normalize="frobenius", kernels=kernels, xp=np) for x in arithmetic.inputs]
+    return [gram_loop(x, triples, plan, how=Norm(), kernels=kernels, xp=np) for x in arithmetic.inputs]
 
 
 def _matrix_errors(outputs: list[np.ndarray], samples: list[_Sample], triples: tuple[Triple, ...]) -> np.ndarray:
@@ -210,6 +213,6 @@ def _arithmetic(triples: tuple[Triple, ...], samples: list[_Sample], bits: int) 
 
     kernels = Kernels(gram, muladd, muladd)
     inputs = [rounding(sample.matrix) for sample in samples]
-    outputs = [standard_loop(x, triples, normalize="frobenius", kernels=kernels, xp=np) for x in inputs]
+    outputs = [standard_loop(x, triples, how=Norm(), kernels=kernels, xp=np) for x in inputs]
     matrix_errors = _matrix_errors(outputs, samples, triples)
     return _Arithmetic(kernels, inputs, matrix_errors, _value_error(outputs, samples, triples))

@@ -67,6 +67,12 @@ class Rule:
         Greatest accepted number of axes.
     max_short_side
         Greatest accepted size of the second largest axis: 1 accepts a single row or column of any rank.
+    max_flat_side
+        Greatest accepted size of the shorter side of the matrix (first axis, all others).
+    over_aspect
+        What the ratio of the sides of that matrix must exceed.
+    unit_axes
+        Axes of which one must have size 1.
     layout
         The matrix view of what matches; ``None`` takes the plan's default.
     """
@@ -81,6 +87,9 @@ class Rule:
     ndim: tuple[int, ...] = ()
     max_ndim: int | None = None
     max_short_side: int | None = None
+    max_flat_side: int | None = None
+    over_aspect: float | None = None
+    unit_axes: tuple[int, ...] = ()
     layout: MatrixLayout | None = None
 
     def __post_init__(self) -> None:
@@ -90,10 +99,14 @@ class Rule:
         """Tell whether every given condition holds for a parameter, under any of its paths."""
         shape = info.shape
         short_side = sorted(shape)[-2] if len(shape) > 1 else 0
+        flat_side, long_side = sorted((shape[0], math.prod(shape[1:]))) if shape else (0, 0)
         return (
             (not self.ndim or len(shape) in self.ndim)
             and (self.max_ndim is None or len(shape) <= self.max_ndim)
             and (self.max_short_side is None or short_side <= self.max_short_side)
+            and (self.max_flat_side is None or flat_side <= self.max_flat_side)
+            and (self.over_aspect is None or long_side > self.over_aspect * flat_side)
+            and (not self.unit_axes or any(axis < len(shape) and shape[axis] == 1 for axis in self.unit_axes))
             and (not self.module_types or any(name in self.module_types for name in info.module_types))
             and (not self.within or not set(self.within).isdisjoint(info.ancestor_types))
             and any(self._matches_path(split_path(p)) for p in (path, *info.aliases))

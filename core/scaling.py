@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 from zeropower.checks import require_choice
 
-ScaleRule: TypeAlias = Literal["original", "match_rms_adamw", "rms_one", "spectral_unclamped", "none"]
+ScaleRule: TypeAlias = Literal["original", "match_rms_adamw", "rms_one", "spectral_unclamped", "rsqrt_in", "none"]
 
 SCALE_RULES: dict[ScaleRule, Callable[[int, int], float]] = {
     # Keller Jordan's Muon; torch.optim.Muon "original"; Emerging-Optimizers "shape_scaling"
@@ -21,6 +21,8 @@ SCALE_RULES: dict[ScaleRule, Callable[[int, int], float]] = {
     "rms_one": lambda fan_out, fan_in: math.sqrt(max(fan_out, fan_in)),
     # Bernstein, "Deriving Muon": unit change of RMS norm; Dion "spectral_norm", Emerging-Optimizers "unit_rms_norm"
     "spectral_unclamped": lambda fan_out, fan_in: math.sqrt(fan_out / fan_in),
+    # timm's AdaMuon "rsqrt_in"
+    "rsqrt_in": lambda fan_out, fan_in: fan_in**-0.5,
     "none": lambda fan_out, fan_in: 1.0,
 }
 
@@ -33,7 +35,7 @@ def lr_scale(rule: ScaleRule, fan_out: int, fan_in: int) -> float:
     rule
         ``"original"``: ``sqrt(max(1, fan_out / fan_in))``; ``"match_rms_adamw"``: ``0.2 sqrt(max(fan_out, fan_in))``;
         ``"rms_one"``: ``sqrt(max(fan_out, fan_in))``;
-        ``"spectral_unclamped"``: ``sqrt(fan_out / fan_in)``; ``"none"``: 1.
+        ``"spectral_unclamped"``: ``sqrt(fan_out / fan_in)``; ``"rsqrt_in"``: ``1 / sqrt(fan_in)``; ``"none"``: 1.
     fan_out
         Size of the output side.
     fan_in

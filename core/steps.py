@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from array_api_compat import array_namespace
 
-from zeropower.decay import decoupled
+from zeropower.decay import Decay, apply_direction, decayed_gradient
 from zeropower.kernels import GENERIC, Array, Kernels
 from zeropower.layout import OUT_IN, MatrixLayout
 from zeropower.moments import adaptive_moment
@@ -12,13 +12,13 @@ from zeropower.momentum import momentum_direction, momentum_update
 from zeropower.newton_schulz import orthogonalize
 from zeropower.normalize import accumulation_dtype
 from zeropower.recipes import AdamWRecipe, MuonRecipe
-from zeropower.scaling import lr_scale
 
 
 class MuonState(NamedTuple):
     """What Muon keeps of a parameter."""
 
     momentum: Array  # like the parameter, float32 at least; changes with every gradient
+    moment_2: Array | None = None  # SecondMoment.shape, float32 at least; None where the recipe has none
 
 
 class AdamWState(NamedTuple):
@@ -42,7 +42,8 @@ def muon_direction(
 ) -> tuple[Array, MuonState]:
     """Return what Muon subtracts per unit of learning rate, and the new state.
 
-    Momentum, then the matrices of the layout, orthogonalised, times the scale of their shape.
+    Momentum, then the matrices of the layout, orthogonalised, divided by a second moment if the recipe has one, times
+    the scale of their shape. A decay that joins the gradient is not in it: :func:`muon_step` adds it before.
 
     Parameters
     ----------
@@ -53,7 +54,8 @@ def muon_direction(
     recipe
         How the direction comes about.
     step
-        1-based count of this update; needed by ``momentum_form="ema_corrected"`` alone.
+        1-based count of this update; needed by ``momentum_form="ema_corrected"`` and a second moment that is
+        corrected alone.
     momentum
         The decay of this step, where a schedule changes it; ``None`` takes the recipe's.
     layout
@@ -93,12 +95,17 @@ def muon_direction(
         normalize=recipe.normalize,
         eps=recipe.eps,
         eps_mode=recipe.eps_mode,
+        safety=recipe.safety,
+        cast=recipe.cast,
         compute_dtype=own_dtype if wanted == "parameter" else wanted,
         kernels=kernels,
         xp=xp,
     )
-    direction = layout.from_matrices(matrices, grad.shape, xp)
-    return lr_scale(recipe.scale, *layout.fans(grad.shape)) * direction, MuonState(buffer)
+    direction, moment_2 = layout.from_matrices(matrices, grad.shape, xp), None
+    if recipe.second_moment is not None:
+        known = None if state is None else state.moment_2
+        direction, moment_2 = recipe.second_moment.apply(direction, known, layout, step=step, xp=xp)
+    return recipe.lr_scale(*layout.fans(grad.shape)) * direction, MuonState(buffer, moment_2)
 
 
 def adamw_direction(
@@ -141,37 +148,13 @@ def adamw_direction(
         beta_1=recipe.beta_1 if beta_1 is None else beta_1,
         beta_2=recipe.beta_2,
         eps=recipe.eps,
+        eps_mode=recipe.eps_mode,
+        eps_root=recipe.eps_root,
+        bias_correction=recipe.bias_correction,
+        nesterov=recipe.nesterov,
         xp=xp,
     )
     return direction, AdamWState(moment_1, moment_2)
-
-
-def apply_direction(
-    param: Array, direction: Array, *, lr: float | Array, weight_decay: float | Array, xp: Any = None
-) -> Array:
-    """Return ``param (1 - lr weight_decay) - lr direction``: decoupled decay, then the step.
-
-    Parameters
-    ----------
-    param
-        The parameter, any shape. Never written.
-    direction
-        What is subtracted per unit of learning rate, like ``param``, float32 at least.
-    lr
-        Learning rate of this step.
-    weight_decay
-        Weight decay of this step.
-    xp
-        The namespace of ``param``; looked up where it is not given.
-
-    Returns
-    -------
-    array
-        Like ``param``; computed in the dtype of ``direction`` and rounded once.
-    """
-    xp = array_namespace(param) if xp is None else xp
-    wide = xp.astype(param, direction.dtype)
-    return xp.astype(decoupled(wide, lr * weight_decay) - lr * direction, param.dtype)
 
 
 def muon_step(
@@ -204,7 +187,7 @@ def muon_step(
     lr
         Learning rate, before the recipe's scale.
     weight_decay
-        Decoupled decay, multiplied by ``lr`` before the scale.
+        Weight decay, which acts as the recipe says; decoupled, it is multiplied by ``lr`` before the scale.
     step
         As for :func:`muon_direction`.
     momentum
@@ -228,18 +211,21 @@ def muon_step(
     ValueError
         If ``layout`` does not fit, or ``step`` is missing where it is needed.
     """
+    xp = array_namespace(param) if xp is None else xp
     direction, state = muon_direction(
-        grad,
+        _seen(grad, param, recipe, weight_decay, xp),
         state,
         recipe,
         step=step,
         momentum=momentum,
         layout=layout,
-        compute_dtype=compute_dtype,
+        compute_dtype=grad.dtype if (compute_dtype or recipe.compute_dtype) == "parameter" else compute_dtype,
         kernels=kernels,
         xp=xp,
     )
-    return apply_direction(param, direction, lr=lr, weight_decay=weight_decay, xp=xp), state
+    scale = recipe.lr_scale(*layout.fans(param.shape))
+    moved = apply_direction(param, direction, lr=lr, weight_decay=weight_decay, rule=recipe, scale=scale, xp=xp)
+    return moved, state
 
 
 def adamw_step(
@@ -269,7 +255,7 @@ def adamw_step(
     lr
         Learning rate.
     weight_decay
-        Decoupled decay, multiplied by ``lr``.
+        Weight decay, which acts as the recipe says; decoupled, it is multiplied by ``lr``.
     step
         1-based count of this update.
     beta_1
@@ -282,5 +268,15 @@ def adamw_step(
     tuple of array and AdamWState
         The new parameter, like ``param``, and the new state.
     """
-    direction, state = adamw_direction(grad, state, recipe, step, beta_1=beta_1, xp=xp)
-    return apply_direction(param, direction, lr=lr, weight_decay=weight_decay, xp=xp), state
+    xp = array_namespace(param) if xp is None else xp
+    seen = _seen(grad, param, recipe, weight_decay, xp)
+    direction, state = adamw_direction(seen, state, recipe, step, beta_1=beta_1, xp=xp)
+    return apply_direction(param, direction, lr=lr, weight_decay=weight_decay, rule=recipe, xp=xp), state
+
+
+def _seen(grad: Array, param: Array, rule: Decay, weight_decay: float | Array, xp: Any) -> Array:
+    """Return the gradient with the decay that joins it, in float32 at least where one does."""
+    if rule.decay != "gradient":
+        return grad
+    wide = accumulation_dtype(grad.dtype, xp)
+    return decayed_gradient(xp.astype(grad, wide), xp.astype(param, wide), rule, weight_decay)

@@ -30,6 +30,11 @@ ARROWS = {
         *("torch", "jax", "optax", "numpy", "rich", "matplotlib"),
     },
     "zeropower.conformance": {"zeropower", "pytest", "numpy", "array_api_compat", "array_api_strict"},
+    "zeropower.conformance.golden": {"numpy", "formulas"},  # its neighbour, where it runs as a script
+    "zeropower.conformance.peers": {
+        *("zeropower", "zeropower.conformance", "numpy", "pytest"),
+        *("torch", "jax", "optax", "keras", "heavyball"),  # the other peers are imported by name
+    },
 }
 
 
@@ -75,7 +80,7 @@ def test_version_stands_in_one_place(project, sources):
 def package_of(name: str) -> str:
     """Room that a module of ours belongs to; the top-level name of a module that is not ours."""
     parts = name.split(".")
-    rooms = (".".join(parts[:2]), parts[0])
+    rooms = (".".join(parts[:3]), ".".join(parts[:2]), parts[0])
     return next((room for room in rooms if room in ARROWS), parts[0])
 
 

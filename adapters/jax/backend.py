@@ -14,7 +14,7 @@ from zeropower.checks import require_choice
 from zeropower.jax.dispatch import has_float64
 from zeropower.jax.hybrid import muon_adamw
 from zeropower.jax.kernels import JAX
-from zeropower.recipes import DtypeName
+from zeropower.soundness import DtypeName
 
 _RULES: dict[str, tuple[Rule, ...]] = {  # the suite's matrices are (..., out, in)
     "muon": (Rule(optimizer="muon", reason="asked for", layout=OUT_IN),),

@@ -1,8 +1,9 @@
 """Weight decay in two stages, along a clock of the whole optimizer or of each parameter."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import optax
 from jax import Array
@@ -10,9 +11,15 @@ from jax.tree_util import tree_leaves_with_path, tree_map_with_path
 
 from zeropower import weight_decay_for_step
 from zeropower.checks import errors_naming, require_choice
+from zeropower.decay import DECOUPLED, Decay, decay_of, decayed_gradient
 from zeropower.jax.missing import require_params
 from zeropower.jax.options import number, require_static
+from zeropower.jax.precision import widened
+from zeropower.jax.routing import path_name
+from zeropower.jax.state import no_updates
 
+Scales: TypeAlias = Callable[[Any], Mapping[str, float]]
+"""From a tree to the scale of the learning rate of each path."""
 Clock: TypeAlias = Literal["global", "parameter"]
 """What counts the steps of a run: the calls of ``update``, or the updates that each parameter has seen."""
 CLOCKS: tuple[Clock, ...] = ("global", "parameter")
@@ -160,3 +167,97 @@ def _adding(decays: Mapping[Any, Array]) -> Any:
         return tree_map_with_path(add_to_leaf, updates, params)
 
     return add
+
+
+class RuledState(NamedTuple):
+    """What a rule of decay needs besides the state of the directions."""
+
+    inner: Any  # that of the directions
+    count: Any  # int32, (): updates so far; one more with every update, saturating
+
+
+def is_decoupled(rule: Decay) -> bool:
+    """Tell whether a rule is optax's, every element by ``learning_rate * weight_decay`` before the step."""
+    return (rule.decay, rule.decay_rate, rule.decay_mask) == (
+        DECOUPLED.decay,
+        DECOUPLED.decay_rate,
+        DECOUPLED.decay_mask,
+    )
+
+
+def ruled(
+    directions: optax.GradientTransformation,
+    rule: Decay,
+    learning_rate: Any,
+    weight_decay: Any,
+    *,
+    mask: Any = None,
+    scales: Scales | None = None,
+) -> optax.GradientTransformationExtraArgs:
+    """Return the updates of directions and a decay that is not simply added to them.
+
+    Parameters
+    ----------
+    directions
+        They turn gradients into directions, in float32 at least.
+    rule
+        How the decay acts.
+    learning_rate
+        A number, a 0-d array, or a schedule of the count of updates so far.
+    weight_decay
+        Likewise, or :class:`TwoStages`.
+    mask
+        Where to decay: a tree of truth values, a prefix of one, or a function from the parameters to it.
+    scales
+        From a tree to the scale of each path; ``None``: one.
+
+    Returns
+    -------
+    optax.GradientTransformationExtraArgs
+        State: :class:`RuledState`.
+    """
+    supported = optax.with_extra_args_support(directions)
+
+    def init(params: Any) -> RuledState:
+        return RuledState(supported.init(params), no_updates())
+
+    def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> tuple[Any, RuledState]:
+        require_params(params)
+        lr: Any = learning_rate(state.count) if callable(learning_rate) else learning_rate
+        decays = _decays(updates, params, state, weight_decay, mask)
+
+        def join(keys: Any, grad: Array, param: Array) -> Array:
+            return decayed_gradient(widened(grad), param, rule, decays[keys])
+
+        joined = tree_map_with_path(join, updates, params) if rule.decay == "gradient" else updates
+        found, inner = supported.update(joined, state.inner, params, **extra_args)
+        sizes: Mapping[str, float] = {} if scales is None else scales(updates)
+
+        def move(keys: Any, direction: Array, param: Array) -> Array:
+            scale = sizes.get(path_name(keys), 1.0)
+            lost = decay_of(param, direction, lr=lr, weight_decay=decays[keys], rule=rule, scale=scale, xp=jnp)
+            return -lr * direction if lost is None else -lr * direction - lost
+
+        return tree_map_with_path(move, found, params), RuledState(inner, optax.safe_increment(state.count))
+
+    return optax.GradientTransformationExtraArgs(init, update)
+
+
+def _decays(updates: Any, params: Any, state: RuledState, weight_decay: Any, mask: Any) -> dict[Any, Any]:
+    """Return the decay of this update by key path, 0 where the mask is off."""
+    paths = [keys for keys, _ in tree_leaves_with_path(updates)]
+    if isinstance(weight_decay, TwoStages):
+        counted = jax.tree.leaves(state.inner, is_leaf=lambda node: hasattr(node, "counts"))[0]
+        now = [counted.count] * len(paths) if weight_decay.clock == "global" else jnp.unstack(counted.counts)
+        found = {keys: weight_decay.at(step + 1) for keys, step in zip(paths, now, strict=True)}
+    else:
+        found = dict.fromkeys(paths, weight_decay(state.count) if callable(weight_decay) else weight_decay)
+    if mask is None:
+        return found
+
+    def spread(here: Any, branch: Any) -> Any:
+        return jax.tree.map(lambda leaf: here, branch)  # pyright: ignore[reportUnknownLambdaType]
+
+    wanted: Any = mask(params) if callable(mask) else mask
+    on = jax.tree.map(spread, wanted, params)
+    return {keys: found[keys] if here else 0.0 for keys, here in tree_leaves_with_path(on)}

@@ -1,8 +1,7 @@
 """The core's directions as optax transformations: gradients go in, directions in float32 at least come out."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -16,8 +15,8 @@ from zeropower import (
     MatrixLayout,
     MuonRecipe,
     MuonState,
+    SecondMoment,
     adamw_direction,
-    lr_scale,
     muon_direction,
 )
 from zeropower.jax.dispatch import Compute
@@ -25,7 +24,7 @@ from zeropower.jax.missing import Absent, advanced, presence, require_gradients
 from zeropower.jax.precision import widened
 from zeropower.jax.routing import Views, flatten_named
 from zeropower.jax.state import no_updates
-from zeropower.momentum import MomentumForm, momentum_direction, momentum_update
+from zeropower.momentum import MomentumForm, momentum_direction
 from zeropower.normalize import accumulation_dtype
 from zeropower.recipes import computed_in
 
@@ -36,6 +35,7 @@ class ScaleByMuonState(NamedTuple):
     count: Any  # int32, (): updates so far; one more with every update, saturating
     mu: Any  # like the parameters, float32 at least or mu_dtype: momentum; changes with every gradient
     counts: Any  # int32, (leaves,), in the order of the leaves: gradients that each has seen; else as count
+    nu: Any = None  # SecondMoment.shape, float32 at least: second moment of the direction; None where there is none
 
 
 class EmaMuonState(ScaleByMuonState):
@@ -53,6 +53,7 @@ class HeavyBallMuonState(ScaleByMuonState):
 MUON_STATES: Mapping[MomentumForm, type[ScaleByMuonState]] = MappingProxyType({
     "ema": EmaMuonState,
     "ema_corrected": ScaleByMuonState,
+    "ema_added": EmaMuonState,
     "heavy_ball": HeavyBallMuonState,
 })
 """By the form of the momentum: buffers of two forms look the same, so that their classes must tell them apart."""
@@ -68,7 +69,13 @@ class ScaleByAdamWState(NamedTuple):
 
 
 def muon_directions(
-    recipe: MuonRecipe, views: Views, *, compute: Compute, mu_dtype: Any = None, adaptive: bool = False
+    recipe: MuonRecipe,
+    views: Views,
+    *,
+    compute: Compute,
+    mu_dtype: Any = None,
+    adaptive: bool = False,
+    momentum: Callable[[Any], Any] | None = None,
 ) -> optax.GradientTransformationExtraArgs:
     """Return the transformation of gradients into Muon's directions.
 
@@ -84,6 +91,8 @@ def muon_directions(
         The dtype that the momentum is kept in; ``None`` is that of the leaf, float32 at least.
     adaptive
         Whether to multiply a direction by its inner product with the momentum that it was made of.
+    momentum
+        The decay of the momentum as a schedule of the count of updates so far; ``None`` takes the recipe's.
 
     Returns
     -------
@@ -98,7 +107,11 @@ def muon_directions(
         for path, leaf in leaves:
             _require_matrices(path, leaf, found[path])
         mu = structure.unflatten([_zeros(leaf, mu_dtype) for _, leaf in leaves])
-        return kept_as(no_updates(), mu, no_updates(len(leaves)))
+        nu, second = None, recipe.second_moment
+        if second is not None:
+            zeros = [_second_moment(leaf, second, found[path]) for path, leaf in leaves]
+            nu = structure.unflatten(zeros)
+        return kept_as(no_updates(), mu, no_updates(len(leaves)), nu)
 
     def update(
         updates: Any, state: Any, params: Any = None, *, absent: Absent = frozenset(), **extra_args: Any
@@ -108,37 +121,45 @@ def muon_directions(
         leaves, structure = flatten_named(updates)
         found, present = views(updates), presence(updates, absent)
         counts = advanced(state.counts, present)
-        directions, buffers = [], []
-        for (path, grad), buffer, step, here in zip(
-            leaves, structure.flatten_up_to(state.mu), jnp.unstack(counts), present, strict=True
-        ):
+        decay = None if momentum is None else momentum(state.count)
+        mus = structure.flatten_up_to(state.mu)
+        nus = [None] * len(mus) if state.nu is None else structure.flatten_up_to(state.nu)
+        directions, kept = [], list[MuonState]()
+        for (path, grad), mu, nu, step, here in zip(leaves, mus, nus, jnp.unstack(counts), present, strict=True):
             layout = _require_matrices(path, grad, found[path])
-            direction, buffer = (
-                _muon_leaf(grad, buffer, step, recipe, layout, compute, adaptive) if here else (_zeros(grad), buffer)
+            known = MuonState(mu, nu)
+            direction, known = (
+                _muon_leaf(grad, known, step, recipe, layout, compute, adaptive, decay)
+                if here
+                else (_zeros(grad), known)
             )
             directions.append(direction)
-            buffers.append(buffer)
+            kept.append(known)
         count = optax.safe_increment(state.count)
-        return structure.unflatten(directions), kept_as(count, structure.unflatten(buffers), counts)
+        mu = structure.unflatten([each.momentum for each in kept])
+        nu = None if state.nu is None else structure.unflatten([each.moment_2 for each in kept])
+        return structure.unflatten(directions), kept_as(count, mu, counts, nu)
 
     return optax.GradientTransformationExtraArgs(init, update)
 
 
 def _muon_leaf(
     grad: jax.Array,
-    buffer: jax.Array,
+    known: MuonState,
     step: jax.Array,
     recipe: MuonRecipe,
     layout: MatrixLayout,
     compute: Compute,
     adaptive: bool,
-) -> tuple[jax.Array, jax.Array]:
+    momentum: Any,
+) -> tuple[jax.Array, MuonState]:
     choice = compute(grad.dtype)
     direction, state = muon_direction(
         grad,
-        MuonState(widened(buffer)),
-        computed_in(replace(recipe, scale="none") if adaptive else recipe, choice.compute_dtype),
+        known._replace(momentum=widened(known.momentum)),
+        computed_in(replace(recipe, scale="none", scale_factor=1.0) if adaptive else recipe, choice.compute_dtype),
         step=step,
+        momentum=momentum,
         layout=layout,
         compute_dtype=jnp.dtype(choice.compute_dtype),
         kernels=choice.kernels,
@@ -148,20 +169,18 @@ def _muon_leaf(
         followed = momentum_direction(
             widened(grad),
             state.momentum,
-            beta=recipe.momentum,
+            beta=recipe.momentum if momentum is None else momentum,
             form=recipe.momentum_form,
             nesterov=recipe.nesterov,
             step=step,
             xp=jnp,
         )
-        scale = lr_scale(recipe.scale, *layout.fans(grad.shape))
+        scale = recipe.lr_scale(*layout.fans(grad.shape))
         direction = scale * jnp.sum(followed * direction) * direction  # over the whole leaf, as optax has it
-    return direction, jnp.astype(state.momentum, buffer.dtype)
+    return direction, state._replace(momentum=jnp.astype(state.momentum, known.momentum.dtype))
 
 
-def adamw_directions(
-    recipe: AdamWRecipe, *, mu_dtype: Any = None, nesterov: bool = False, eps_root: Any = 0.0
-) -> optax.GradientTransformationExtraArgs:
+def adamw_directions(recipe: AdamWRecipe, *, mu_dtype: Any = None) -> optax.GradientTransformationExtraArgs:
     """Return the transformation of gradients into AdamW's directions.
 
     Parameters
@@ -170,18 +189,12 @@ def adamw_directions(
         How a direction comes about.
     mu_dtype
         The dtype that the first moment is kept in; ``None`` is that of the leaf, float32 at least.
-    nesterov
-        Whether the first moment looks one update ahead (Dozat's NAdam, as optax has it).
-    eps_root
-        Added to the second moment under the root.
 
     Returns
     -------
     optax.GradientTransformationExtraArgs
         Directions, not rounded to the dtype of the leaves.
     """
-    plain = not nesterov and isinstance(eps_root, float) and eps_root == 0.0
-    direct = adamw_direction if plain else partial(_nadam_direction, nesterov=nesterov, eps_root=eps_root)
 
     def init(params: Any) -> ScaleByAdamWState:
         leaves, structure = flatten_named(params)
@@ -203,7 +216,7 @@ def adamw_directions(
         ):
             direction = _zeros(grad)
             if here:
-                direction, moments = direct(widened(grad), AdamWState(widened(mu), nu), recipe, step, xp=jnp)
+                direction, moments = adamw_direction(widened(grad), AdamWState(widened(mu), nu), recipe, step, xp=jnp)
                 mu, nu = jnp.astype(moments.moment_1, mu.dtype), jnp.astype(moments.moment_2, nu.dtype)
             directions.append(direction)
             mus.append(mu)
@@ -213,29 +226,6 @@ def adamw_directions(
         return structure.unflatten(directions), kept
 
     return optax.GradientTransformationExtraArgs(init, update)
-
-
-def _nadam_direction(
-    grad: jax.Array,
-    state: AdamWState,
-    recipe: AdamWRecipe,
-    step: jax.Array,
-    *,
-    nesterov: bool,
-    eps_root: Any,
-    xp: Any,
-) -> tuple[jax.Array, AdamWState]:
-    """Return ``m / (sqrt(v + eps_root) + eps)``, where m and v are the core's bias-corrected averages of g and g²."""
-
-    def average(x: jax.Array, buffer: jax.Array, beta: Any, *, nesterov: bool) -> tuple[jax.Array, jax.Array]:
-        buffer = momentum_update(x, buffer, beta=beta, form="ema_corrected")
-        return buffer, momentum_direction(
-            x, buffer, beta=beta, form="ema_corrected", nesterov=nesterov, step=step, xp=xp
-        )
-
-    moment_1, first = average(grad, state.moment_1, recipe.beta_1, nesterov=nesterov)
-    moment_2, second = average(grad * grad, state.moment_2, recipe.beta_2, nesterov=False)
-    return first / (xp.sqrt(second + eps_root) + recipe.eps), AdamWState(moment_1, moment_2)
 
 
 def _require_matrices(path: str, leaf: Any, layout: MatrixLayout | None) -> MatrixLayout:
@@ -252,3 +242,9 @@ def _require_matrices(path: str, leaf: Any, layout: MatrixLayout | None) -> Matr
 def _zeros(leaf: Any, dtype: Any = None) -> jax.Array:
     own = accumulation_dtype(jnp.result_type(leaf), jnp)
     return jnp.zeros_like(leaf, dtype=own if dtype is None else dtype)
+
+
+def _second_moment(leaf: Any, second: SecondMoment, layout: MatrixLayout | None) -> jax.Array | None:
+    if layout is None:
+        return None
+    return jnp.zeros(second.shape(jnp.shape(leaf), layout), accumulation_dtype(jnp.result_type(leaf), jnp))

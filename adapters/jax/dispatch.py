@@ -13,7 +13,8 @@ import jax.numpy as jnp
 from zeropower import Kernels
 from zeropower.checks import require_choice
 from zeropower.jax.kernels import JAX
-from zeropower.recipes import ComputeDtype, DtypeName
+from zeropower.recipes import ComputeDtype
+from zeropower.soundness import DtypeName
 
 
 class Choice(NamedTuple):

@@ -14,7 +14,7 @@ from zeropower.jax.options import float_dtype, number, optax_recipe, rate, scala
 from zeropower.jax.precision import rounded
 from zeropower.jax.routing import Views, declared_views
 from zeropower.jax.updates import as_updates, partition
-from zeropower.recipes import DtypeName
+from zeropower.soundness import DtypeName
 
 Preconditioning: TypeAlias = Literal["frobenius", "aol", "schatten"]
 _KELLER = (3.4445, -4.7750, 2.0315)
@@ -206,19 +206,25 @@ def muon(
         preconditioning=preconditioning,
         scale="original" if consistent_rms is None else _RMS_RULE,
     )
-    with errors_naming({"beta_1": "adam_b1", "beta_2": "adam_b2"}):
-        adam_recipe = AdamWRecipe(beta_1=scalar(adam_b1), beta_2=scalar(adam_b2), eps=scalar(eps))
-    eps_root = number("adam_eps_root", adam_eps_root)
+    with errors_naming({"beta_1": "adam_b1", "beta_2": "adam_b2", "eps_root": "adam_eps_root"}):
+        adam_recipe = AdamWRecipe(
+            beta_1=scalar(adam_b1),
+            beta_2=scalar(adam_b2),
+            eps=scalar(eps),
+            eps_root=scalar(adam_eps_root),
+            nesterov=nesterov,
+        )
     rms = _rms(consistent_rms)
     mu_dtype = float_dtype("mu_dtype", mu_dtype)
     views = declared_views(muon_weight_dimension_numbers, argument="muon_weight_dimension_numbers")
-    adam = adamw_directions(adam_recipe, mu_dtype=mu_dtype, nesterov=nesterov, eps_root=eps_root)
+    adam = adamw_directions(adam_recipe, mu_dtype=mu_dtype)
     compute = follow_leaf(mu_dtype)
 
     def matrices(views: Views) -> optax.GradientTransformation:
         directions = muon_directions(recipe, views, compute=compute, mu_dtype=mu_dtype, adaptive=adaptive)
-        rates = {"learning_rate": learning_rate, "weight_decay": weight_decay}
-        return as_updates(directions, rms, **rates, mask=weight_decay_mask)
+        return as_updates(
+            directions, rms, learning_rate=learning_rate, weight_decay=weight_decay, mask=weight_decay_mask
+        )
 
     others = as_updates(adam, learning_rate=adam_learning_rate, weight_decay=adam_weight_decay)
     return spare_missing(partition(matrices, others, views, adamw_label="adam"))

@@ -21,7 +21,10 @@ _KINDS: Mapping[type[Any], RecordKind] = {
     BitNetAdamWState: "bitnet_adamw",
     MuonAdamWState: "muon_hybrid",
 }
-_FORMS: Mapping[type[Any], MomentumForm] = {kept_as: form for form, kept_as in MUON_STATES.items()}
+_FORMS: Mapping[type[Any], MomentumForm] = {
+    MUON_STATES[form]: form
+    for form in ("ema_added", "ema", "ema_corrected", "heavy_ball")  # the first two keep the same
+}
 
 
 class _Part(NamedTuple):
@@ -32,6 +35,7 @@ class _Part(NamedTuple):
     buffers: Mapping[str, str]  # field of the state -> name in a record
 
 
+_MUON, _SECOND_MOMENT = {"mu": "momentum"}, {"nu": "moment_2"}
 _ADAMW = _Part("adamw", None, {"mu": "moment_1", "nu": "moment_2"})
 
 
@@ -131,7 +135,7 @@ def _part_of(node: Any) -> _Part | None:
     if isinstance(node, ScaleByAdamWState):
         return _ADAMW
     if isinstance(node, ScaleByMuonState):
-        return _Part("muon", _FORMS[type(node)], {"mu": "momentum"})
+        return _Part("muon", _FORMS[type(node)], _MUON if node.nu is None else _MUON | _SECOND_MOMENT)
     return None
 
 
@@ -146,8 +150,10 @@ def _parts(state: Any) -> Iterator[tuple[_Part, Any]]:
 
 
 def _slots(part: _Part, kept: Any, momentum: float | None) -> dict[str, Slot]:
+    second = named_leaves(kept.nu) if part.optimizer == "muon" and "nu" in part.buffers else {}
+    moments = {path: jnp.shape(moment) for path, moment in second.items()}
     return {
-        path: Slot(part.optimizer, jnp.shape(buffer), part.momentum_form, momentum or 0.0)
+        path: Slot(part.optimizer, jnp.shape(buffer), part.momentum_form, momentum or 0.0, moments.get(path))
         for path, buffer in named_leaves(kept.mu).items()
     }
 

@@ -10,7 +10,7 @@ import optax
 
 from zeropower import DIALECTS
 from zeropower.config import OptimizerConfig, read_config
-from zeropower.dialects import TargetMatch
+from zeropower.dialect_rules import TargetMatch
 from zeropower.jax.adamw import adamw
 from zeropower.jax.bitnet import bitnet_adamw
 from zeropower.jax.hybrid import muon_adamw

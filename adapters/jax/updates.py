@@ -6,8 +6,9 @@ from typing import Any
 import optax
 from jax.tree_util import tree_map_with_path
 
+from zeropower.decay import DECOUPLED, Decay
 from zeropower.jax.clipping import clipped
-from zeropower.jax.decay import TwoStages, decayed
+from zeropower.jax.decay import Scales, TwoStages, decayed, is_decoupled, ruled
 from zeropower.jax.missing import require_params, spare_missing
 from zeropower.jax.precision import rounded
 from zeropower.jax.routing import Views, path_name
@@ -15,27 +16,38 @@ from zeropower.jax.state import OptimizerState, counting
 
 
 def as_updates(
-    *directions: optax.GradientTransformation, learning_rate: Any, weight_decay: Any, mask: Any = None
+    *directions: optax.GradientTransformation,
+    learning_rate: Any,
+    weight_decay: Any,
+    mask: Any = None,
+    rule: Decay = DECOUPLED,
+    scales: Scales | None = None,
 ) -> optax.GradientTransformationExtraArgs:
-    """Return ``-learning_rate (direction + weight_decay * param)``, decoupled decay as optax adds it or in two stages.
+    """Return ``-learning_rate (direction + weight_decay * param)``, or what another rule of decay makes of it.
 
     Parameters
     ----------
     *directions
-        In this order, they turn gradients into directions in float32 at least. With a decay in two stages there is
-        one, and it counts.
+        In this order, they turn gradients into directions in float32 at least. With a decay in two stages the first
+        one counts.
     learning_rate
         A number, a 0-d array, or a schedule.
     weight_decay
         A number, a 0-d array, a schedule, or :class:`zeropower.jax.decay.TwoStages`.
     mask
         Where to decay, as ``optax.add_decayed_weights`` takes it.
+    rule
+        How the decay acts.
+    scales
+        From a tree to the scale of each path, for rules whose rate depends on it.
 
     Returns
     -------
     optax.GradientTransformationExtraArgs
         Its updates have the dtype of the parameters.
     """
+    if not is_decoupled(rule):
+        return rounded(ruled(optax.chain(*directions), rule, learning_rate, weight_decay, mask=mask, scales=scales))
     if isinstance(weight_decay, TwoStages):
         (counted,) = directions
         moved = [decayed(counted, weight_decay, mask)]

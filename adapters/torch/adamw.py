@@ -18,10 +18,21 @@ from .engine import Engine, Job, Params
 from .gradients import Gradients
 from .groups import Piece, pieces, write
 from .options import Group, Names, Number, read_number, refuse_unknown, to_number
-from .state import STEP, State, entry_of, updates_of
+from .state import STEP, Buffers, State, entry_of, of_its_shape, updates_of
 
 BETA_NAMES: Names = {"beta_1": "betas[0]", "beta_2": "betas[1]"}
-_KEYS = (STEP, "exp_avg", "exp_avg_sq")
+ADAMW_NAMES: Names = {
+    "eps_mode": "adam_eps_mode",
+    "eps_root": "eps_root",
+    "bias_correction": "bias_correction",
+    "nesterov": "nadam",
+    "decay": "decay",
+    "decay_rate": "decay_rate",
+    "decay_mask": "decay_mask",
+}
+"""Fields of a recipe -> what groups call them, where those of Muon might have the same name and mean another thing."""
+_MOMENTS = ("exp_avg", "exp_avg_sq")
+_BUFFERS: Buffers = dict.fromkeys((STEP, *_MOMENTS), of_its_shape)
 
 
 class AdamWOptions(NamedTuple):
@@ -42,15 +53,17 @@ class AdamWUpdate:
         return AdamWOptions(self._read_recipe(group), lr, read_decay(group), read_clip(group))
 
     def _read_recipe(self, group: Group) -> AdamWRecipe:
-        return read_adamw_recipe(group["momentum"], group["beta_2"], group["eps"], {"beta_1": "momentum"})
+        names = {"beta_1": "momentum", **ADAMW_NAMES}
+        variant = {field: group[name] for field, name in ADAMW_NAMES.items() if name in group}
+        return read_adamw_recipe(group["momentum"], group["beta_2"], group["eps"], names, **variant)
 
     def check(self, group: Group) -> None:
         """Refuse a group whose options are not accepted."""
         self.read(group)
 
-    def state_keys(self, group: Group) -> tuple[str, ...]:
+    def buffers(self, group: Group) -> Buffers:
         """Return what is kept: both moments and the count."""
-        return _KEYS
+        return _BUFFERS
 
     def slot(self, group: Group, param: Tensor) -> Slot:
         """Return what is kept, as a record is asked for it."""
@@ -80,17 +93,17 @@ class AdamWUpdate:
         ]
 
 
-def read_adamw_recipe(beta_1: Any, beta_2: Any, eps: Any, names: Names) -> AdamWRecipe:
-    """Return the recipe of three options, checked; errors call them by these names."""
+def read_adamw_recipe(beta_1: Any, beta_2: Any, eps: Any, names: Names, **variant: Any) -> AdamWRecipe:
+    """Return the recipe of some options, checked; errors call them by these names."""
     with errors_naming(names):
-        return AdamWRecipe(beta_1=to_number(beta_1), beta_2=to_number(beta_2), eps=to_number(eps))
+        return AdamWRecipe(beta_1=to_number(beta_1), beta_2=to_number(beta_2), eps=to_number(eps), **variant)
 
 
 def _run(batch: list[Piece], grads: list[Tensor], options: AdamWOptions, step: int, state: State) -> None:
     """Apply the core's step to some elements of some parameters at once."""
-    entries = [entry_of(state, piece.param, _KEYS) for piece in batch]
+    entries = [entry_of(state, piece.param, _BUFFERS) for piece in batch]
     params = [piece.of(piece.param) for piece in batch]
-    first, second = ([piece.of(entry[key]) for piece, entry in zip(batch, entries, strict=True)] for key in _KEYS[1:])
+    first, second = ([piece.of(entry[key]) for piece, entry in zip(batch, entries, strict=True)] for key in _MOMENTS)
     alone = len(batch) == 1
     param, grad, moment_1, moment_2 = (x[0] if alone else torch.cat(x) for x in (params, grads, first, second))
     moved, kept = adamw_step(
@@ -109,7 +122,7 @@ def _run(batch: list[Piece], grads: list[Tensor], options: AdamWOptions, step: i
 
 
 def _count(param: Tensor, step: int, state: State) -> None:
-    entry_of(state, param, _KEYS)[STEP] = step
+    entry_of(state, param, _BUFFERS)[STEP] = step
 
 
 class BetasUpdate(AdamWUpdate):

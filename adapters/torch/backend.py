@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch._dynamo.utils import counters
 
-from zeropower import DIALECTS, GENERIC, OUT_IN, AdamWRecipe, Backend, MuonRecipe
+from zeropower import DIALECTS, GENERIC, OUT_IN, AdamWRecipe, Backend, MuonRecipe, Rule
 from zeropower.newton_schulz import dtype_name
 
 from .adamw import AdamW
@@ -23,6 +23,7 @@ from .hybrid import MuonAdamW
 from .kernels import FUSED, STRIPED
 from .muon import Muon
 
+_ADAMW: Final = (Rule(optimizer="adamw", reason="asked for"),)
 _DTYPES: Final = ("float64", "float32", "float16", "bfloat16")
 
 
@@ -86,8 +87,9 @@ def _build(
     if isinstance(recipe, AdamWRecipe):
         if kind != "adamw":
             raise ValueError(f"kind={kind!r} with a recipe of AdamW; accepted: 'adamw'")
-        betas = (recipe.beta_1, recipe.beta_2)
-        return AdamW(pairs, 0.0, betas, recipe.eps, weight_decay)
+        if recipe == AdamWRecipe(beta_1=recipe.beta_1, beta_2=recipe.beta_2, eps=recipe.eps):
+            return AdamW(pairs, 0.0, (recipe.beta_1, recipe.beta_2), recipe.eps, weight_decay)
+        return MuonAdamW(pairs, 0.0, weight_decay, dialect=replace(DIALECTS["zeropower"], adamw=recipe), rules=_ADAMW)
     dtype = recipe.compute_dtype or dtype_name(pairs[0][1].dtype)
     dialect = replace(DIALECTS["zeropower"], muon=recipe)
     if kind == "muon":

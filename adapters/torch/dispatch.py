@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple, cast
 import torch
 
 from zeropower import Kernels
-from zeropower.recipes import ComputeDtype, DtypeName
+from zeropower.recipes import ComputeDtype
+from zeropower.soundness import DtypeName
 
 from .kernels import FUSED, STRIPED
 

@@ -5,6 +5,7 @@ and so checked, before the first one runs.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any, ClassVar, Final, Protocol, TypeAlias, overload
 
@@ -12,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-from zeropower import MatrixLayout
+from zeropower import MatrixLayout, SecondMoment
 from zeropower.newton_schulz import dtype_name
 from zeropower.record import Record, RecordKind, Slot
 
@@ -21,7 +22,7 @@ from .gradients import Gradients, Source, own_gradients, summed_gradients
 from .names import members
 from .options import Group, Number, layout_to_plain, ratio, read_number
 from .records import record_of, state_from
-from .state import Entry, State, entry_of, loaded
+from .state import Buffers, Entry, State, entry_of, loaded
 
 Job: TypeAlias = Callable[[], None]
 Params: TypeAlias = Iterable[Tensor] | Iterable[tuple[str, Tensor]] | Iterable[dict[str, Any]]
@@ -39,8 +40,8 @@ class Update(Protocol):
         """Refuse a group whose options or parameters are not accepted."""
         ...
 
-    def state_keys(self, group: Group) -> tuple[str, ...]:
-        """Return the names of what is kept of each parameter."""
+    def buffers(self, group: Group) -> Buffers:
+        """Return what is kept of each parameter."""
         ...
 
     def slot(self, group: Group, param: Tensor) -> Slot:
@@ -143,10 +144,10 @@ class Engine(Optimizer):
         saving does it first, so that a checkpoint's keys do not depend on which parameters have seen a gradient.
         """
         for group in self.param_groups:
-            keys = self._update(group).state_keys(group)
+            buffers = self._update(group).buffers(group)
             for param in group["params"]:
                 if param.requires_grad:
-                    entry_of(self.state, param, keys)
+                    entry_of(self.state, param, buffers)
 
     def state_dict(self) -> dict[str, Any]:
         """Return options and state, as every PyTorch optimizer does, after :meth:`init_state`.
@@ -227,7 +228,7 @@ class Engine(Optimizer):
             If it is of another kind, or has parameters, routes, arrays or shapes that this optimizer has not.
         """
         groups = self.param_groups
-        state = state_from(record, self.kind, groups, self._slot, lambda group: self._update(group).state_keys(group))
+        state = state_from(record, self.kind, groups, self._slot, lambda group: self._update(group).buffers(group))
         self.state.clear()
         self.state.update(state)
         for group in groups:
@@ -287,10 +288,10 @@ class Engine(Optimizer):
         state: dict[Tensor, Entry] = {}
         left = dict(saved)
         for own, group in zip(self.param_groups, groups, strict=True):
-            keys = self._update(group).state_keys(group)
+            buffers = self._update(group).buffers(group)
             for (name, param), number in zip(members(own), group["params"], strict=True):
                 if entry := left.pop(number, None):
-                    state[param] = loaded(name, param, entry, keys)
+                    state[param] = loaded(name, param, entry, buffers)
         if left:
             raise ValueError(f"state_dict has state of unknown parameters {list(left)}; accepted: those of its groups")
         return state
@@ -304,4 +305,6 @@ def _plain(value: Any) -> Any:
     """Return an option as a checkpoint can hold it."""
     if isinstance(value, MatrixLayout):
         return layout_to_plain(value)
+    if isinstance(value, SecondMoment):
+        return asdict(value)
     return dtype_name(value) if isinstance(value, torch.dtype) else value

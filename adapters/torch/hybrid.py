@@ -37,9 +37,10 @@ class MuonAdamW(Engine):
         A module; pairs of name and parameter, as ``model.named_parameters()`` gives them; or parameter groups with
         such pairs. Only a module shows the classes of its parts: pairs are routed by name and shape alone.
     lr
-        Learning rate; ``None`` takes the dialect's.
+        Learning rate; ``None`` takes the dialect's. A dialect with a learning rate of AdamW's own keeps their ratio.
     weight_decay
-        Decoupled decay, multiplied by ``lr``; ``None`` takes the dialect's.
+        Weight decay, decoupled and multiplied by ``lr`` where the dialect does not say otherwise; ``None`` takes the
+        dialect's.
     dialect
         A name of :data:`zeropower.DIALECTS`, or a :class:`zeropower.Dialect`: decides what is not given. With
         ``"zeropower"`` one learning rate suits both kinds.
@@ -49,7 +50,8 @@ class MuonAdamW(Engine):
         Options of Muon: ``lr``, ``weight_decay`` and what follows ``verbose``, for Muon alone, and the fields of
         :class:`zeropower.MuonRecipe`. A ``compute_dtype`` given here wins over the device's.
     adamw_args
-        Options of AdamW: ``betas``, ``eps``, and those that Muon has, for AdamW alone.
+        Options of AdamW: ``betas``, the other fields of :class:`zeropower.AdamWRecipe`, and those that Muon has, for
+        AdamW alone.
     verbose
         Whether to print the plan.
     weight_decay_final
@@ -132,7 +134,7 @@ class MuonAdamW(Engine):
                 "second_stage_start": second_stage_start,
                 "total_steps": total_steps,
                 "clock": clock,
-                "clip_norm": clip_norm,
+                "clip_norm": convention.clip_norm if clip_norm is None and clip_value is None else clip_norm,
                 "clip_value": clip_value,
             },
             muon_args or {},

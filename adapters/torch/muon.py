@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
 import array_api_compat.torch as xp
 import torch
@@ -11,8 +11,9 @@ from torch import Tensor
 from zeropower import OUT_IN, Dialect, MatrixLayout, MuonRecipe, MuonState, muon_step
 from zeropower.dialects import get_dialect
 from zeropower.newton_schulz import dtype_name
-from zeropower.recipes import DtypeName, computed_in
+from zeropower.recipes import computed_in
 from zeropower.record import Slot
+from zeropower.soundness import DtypeName
 
 from .clipping import Clip, read_clip
 from .decay import needs_count, read_decay
@@ -37,7 +38,10 @@ from .options import (
     recipe_to_group,
     refuse_unknown,
 )
-from .state import STEP, State, entry_of, updates_of
+from .state import STEP, Buffers, State, entry_of, of_its_shape, updates_of
+
+_MOMENTUM: Final = "momentum_buffer"
+_SECOND_MOMENT: Final = "second_moment_buffer"
 
 
 class MuonOptions(NamedTuple):
@@ -83,27 +87,33 @@ class MuonUpdate:
             _check_matrices(name, param, options.layout)
             _choose(param, options)
 
-    def state_keys(self, group: Group) -> tuple[str, ...]:
-        """Return what is kept: the momentum, and the count where momentum or decay needs it."""
-        counts = group["momentum_form"] == "ema_corrected" or needs_count(group)
-        return ("momentum_buffer", STEP) if counts else ("momentum_buffer",)
+    def buffers(self, group: Group) -> Buffers:
+        """Return what is kept: the momentum, a second moment if there is one, and the count where it is needed."""
+        recipe, layout = recipe_from_group(group, self._names), layout_from_plain(group["layout"]) or OUT_IN
+        found: dict[str, Callable[[tuple[int, ...]], tuple[int, ...]]] = {_MOMENTUM: of_its_shape}
+        if recipe.second_moment is not None:
+            found[_SECOND_MOMENT] = partial(recipe.second_moment.shape, layout=layout)
+        if recipe.counts_steps or needs_count(group):
+            found[STEP] = of_its_shape
+        return found
 
     def slot(self, group: Group, param: Tensor) -> Slot:
         """Return what is kept, as a record is asked for it."""
         momentum = read_number("momentum", group["momentum"], below=1.0)
-        return Slot("muon", tuple(param.shape), group["momentum_form"], momentum)
+        shapes = [of(tuple(param.shape)) for key, of in self.buffers(group).items() if key == _SECOND_MOMENT]
+        return Slot("muon", tuple(param.shape), group["momentum_form"], momentum, shapes[0] if shapes else None)
 
     def jobs(self, group: Group, params: Sequence[Tensor], gradients: Gradients, state: State) -> list[Job]:
         """Return one job for each stack of equal parameters."""
         options = self.read(group)
-        keys = self.state_keys(group)
+        buffers = self.buffers(group)
 
         def next_step(param: Tensor) -> int | None:
-            return updates_of(state, param) + 1 if STEP in keys else None
+            return updates_of(state, param) + 1 if STEP in buffers else None
 
         def run(stack: list[Tensor]) -> None:
             grads = [options.clip(gradients[param]) for param in stack]
-            _run(stack, grads, options, keys, next_step(stack[0]), state)
+            _run(stack, grads, options, buffers, next_step(stack[0]), state)
 
         work = stacks(params, key=lambda param: (gradients[param].dtype, next_step(param)))
         return [partial(run, stack) for stack in work]
@@ -113,20 +123,25 @@ def _run(
     params: list[Tensor],
     grads: list[Tensor],
     options: MuonOptions,
-    keys: tuple[str, ...],
+    buffers: Buffers,
     step: int | None,
     state: State,
 ) -> None:
     """Apply the core's step to equal parameters at once."""
     choice = _choose(params[0], options)
-    entries = [entry_of(state, param, keys) for param in params]
-    buffers: list[Tensor] = [entry["momentum_buffer"] for entry in entries]
+    entries = [entry_of(state, param, buffers) for param in params]
     alone = len(params) == 1
-    param, grad, buffer = (x[0] if alone else torch.stack(x) for x in (params, grads, buffers))
+
+    def together(tensors: Sequence[Tensor]) -> Tensor:
+        return tensors[0] if alone else torch.stack(tuple(tensors))
+
+    kept_of = {key: [entry[key] for entry in entries] for key in buffers if key != STEP}
+    moment_2 = together(kept_of[_SECOND_MOMENT]) if _SECOND_MOMENT in kept_of else None
+    param, grad = together(params), together(grads)
     moved, kept = muon_step(
         param,
         grad,
-        MuonState(buffer),
+        MuonState(together(kept_of[_MOMENTUM]), moment_2),
         computed_in(options.recipe, choice.compute_dtype),
         lr=options.lr,
         weight_decay=options.weight_decay(step or 0),
@@ -137,7 +152,9 @@ def _run(
         kernels=choice.kernels,
         xp=xp,
     )
-    write([kept.momentum] if alone else kept.momentum, buffers)
+    results: dict[str, Any] = {_MOMENTUM: kept.momentum, _SECOND_MOMENT: kept.moment_2}
+    for key, targets in kept_of.items():
+        write([results[key]] if alone else results[key], targets)
     write([moved] if alone else moved, params)
     if step is not None:
         for entry in entries:
@@ -210,8 +227,9 @@ class Muon(Engine):
         The dtype of the iteration, a ``torch.dtype`` or its name. ``None`` leaves it to the dialect and the device:
         bfloat16 on CUDA and on CPUs that multiply it, else float32; float64 for parameters in float64.
     clip_norm
-        Greatest norm of a parameter's gradient, each clipped alone before it enters the momentum; ``None`` for any.
-        Of a single step it changes nothing but the share in the momentum: a direction does not depend on the norm.
+        Greatest norm of a parameter's gradient, each clipped alone before it enters the momentum; ``None`` takes the
+        dialect's, which is any in all named ones. Of a single step it changes nothing but the share in the momentum: a
+        direction does not depend on the norm.
     clip_value
         Greatest magnitude of an element of a gradient, instead of ``clip_norm``.
 
@@ -265,7 +283,7 @@ class Muon(Engine):
             "layout": layout_to_plain(convention.layout if layout is None else layout),
             "compute_dtype": read_dtype("compute_dtype", compute_dtype),
             "adjust_lr_fn": adjust_lr_fn,
-            "clip_norm": clip_norm,
+            "clip_norm": convention.clip_norm if clip_norm is None and clip_value is None else clip_norm,
             "clip_value": clip_value,
             **given(
                 lr=lr,

@@ -7,7 +7,7 @@ and checked anew at every step; the recipes behind equal groups are the same cac
 import inspect
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict
 from enum import Enum
 from functools import lru_cache
 from typing import Any, Final, TypeAlias, cast
@@ -15,16 +15,17 @@ from typing import Any, Final, TypeAlias, cast
 import torch
 from torch import Tensor
 
-from zeropower import TABLES, MatrixLayout, MuonRecipe
+from zeropower import TABLES, MatrixLayout, MuonRecipe, SecondMoment
 from zeropower.checks import errors_naming, require_choice, require_number
 from zeropower.newton_schulz import dtype_name
-from zeropower.recipes import DtypeName
+from zeropower.recipes import names_of_fields
+from zeropower.soundness import DtypeName
 
 Group: TypeAlias = dict[str, Any]
 Number: TypeAlias = float | Tensor
 Names: TypeAlias = Mapping[str, str]
 
-RECIPE_FIELDS: Final = tuple(field.name for field in fields(MuonRecipe))
+RECIPE_FIELDS: Final = names_of_fields(MuonRecipe)
 _DTYPES: Final = ("float64", "float32", "float16", "bfloat16")
 
 TORCH_NAMES: Final[Names] = {"coefficients": "ns_coefficients", "steps": "ns_steps", "scale": "adjust_lr_fn"}
@@ -158,6 +159,11 @@ def layout_from_plain(plain: Any) -> MatrixLayout | None:
     return MatrixLayout(cast("Any", fan_out), cast("Any", fan_in), *cast("Any", ndim))
 
 
+def second_moment_from_plain(plain: Any) -> SecondMoment | None:
+    """Return the second moment that a group holds as a table of its fields; one that is whole stays."""
+    return SecondMoment(**plain) if isinstance(plain, dict) else plain
+
+
 def recipe_to_group(recipe: MuonRecipe, names: Names) -> Group:
     """Return a recipe as options of a parameter group.
 
@@ -177,6 +183,7 @@ def recipe_to_group(recipe: MuonRecipe, names: Names) -> Group:
     group: Group = {names.get(field, field): getattr(recipe, field) for field in RECIPE_FIELDS}
     coefficients = names.get("coefficients", "coefficients")
     group[coefficients] = _as_triple(recipe.coefficients)
+    group["second_moment"] = None if recipe.second_moment is None else asdict(recipe.second_moment)
     group |= {"preferred_dtype": recipe.compute_dtype, "compute_dtype": None, "scale": recipe.scale}
     if "scale" in names:
         group[names["scale"]] = None
@@ -209,6 +216,7 @@ def recipe_from_group(group: Mapping[str, Any], names: Names) -> MuonRecipe:
     options["scale"] = group["scale"] if options["scale"] is None else options["scale"]
     options["compute_dtype"] = group["preferred_dtype"]
     with errors_naming(names):
+        options["second_moment"] = second_moment_from_plain(options["second_moment"])
         return _muon_recipe(**{field: _frozen(value) for field, value in options.items()})
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from zeropower import AdamWRecipe, Dialect, MuonRecipe
 
-from .adamw import BETA_NAMES, read_adamw_recipe, read_betas
+from .adamw import ADAMW_NAMES, BETA_NAMES, read_adamw_recipe, read_betas
 from .clipping import UNCLIPPED
 from .decay import CONSTANT
 from .options import RECIPE_FIELDS, Group, read_dtype, read_number, recipe_to_group
@@ -14,7 +14,7 @@ from .options import RECIPE_FIELDS, Group, read_dtype, read_number, recipe_to_gr
 _RATES: Final = ("lr", "weight_decay")
 _SHARED: Final = (*_RATES, *CONSTANT, *UNCLIPPED)
 _MUON_ARGS: Final = (*_SHARED, *RECIPE_FIELDS)
-_ADAMW_ARGS: Final = (*_SHARED, "betas", "eps")
+_ADAMW_ARGS: Final = (*_SHARED, "betas", "eps", *ADAMW_NAMES)
 
 
 def options_of_parts(
@@ -47,8 +47,11 @@ def options_of_parts(
     """
     defaults = {"lr": convention.lr, "weight_decay": convention.weight_decay}
     base = given | {name: default if given[name] is None else given[name] for name, default in defaults.items()}
-    own_decay = convention.adamw_weight_decay if given["weight_decay"] is None else None
-    adamw_base = base if own_decay is None else {**base, "weight_decay": own_decay}
+    adamw_base = dict(base)
+    if convention.adamw_lr_ratio != 1.0:
+        adamw_base["lr"] = read_number("lr", base["lr"]) * convention.adamw_lr_ratio
+    if given["weight_decay"] is None and convention.adamw_weight_decay is not None:
+        adamw_base["weight_decay"] = convention.adamw_weight_decay
     return base, {
         "muon": _muon_options(convention.muon, base, muon_args),
         "adamw": _adamw_options(convention.adamw, adamw_base, adamw_args),
@@ -69,8 +72,10 @@ def _muon_options(recipe: MuonRecipe, base: Group, args: Mapping[str, Any]) -> G
 def _adamw_options(recipe: AdamWRecipe, base: Group, args: Mapping[str, Any]) -> Group:
     _refuse_unknown_keys("adamw_args", args, _ADAMW_ARGS)
     beta_1, beta_2 = read_betas(args.get("betas", (recipe.beta_1, recipe.beta_2)))
-    recipe = read_adamw_recipe(beta_1, beta_2, args.get("eps", recipe.eps), BETA_NAMES)
+    variant = {field: args.get(field, getattr(recipe, field)) for field in ADAMW_NAMES}
+    recipe = read_adamw_recipe(beta_1, beta_2, args.get("eps", recipe.eps), BETA_NAMES, **variant)
     own = {"momentum": recipe.beta_1, "beta_2": recipe.beta_2, "eps": recipe.eps}
+    own |= {name: getattr(recipe, field) for field, name in ADAMW_NAMES.items()}
     return {**own, **base, **_shared_options("adamw_args", args)}
 
 

@@ -10,12 +10,17 @@ from zeropower.record import Record, RecordEntry, RecordKind, Slot
 
 from .decay import STEPS_PASSED
 from .options import Group
-from .state import STEP, Entry, loaded
+from .state import STEP, Buffers, Entry, loaded
 
 SlotOf: TypeAlias = Callable[[Group, Tensor], Slot]
-KeysOf: TypeAlias = Callable[[Group], tuple[str, ...]]
+BuffersOf: TypeAlias = Callable[[Group], Buffers]
 
-_NAMES: Final = {"momentum_buffer": "momentum", "exp_avg": "moment_1", "exp_avg_sq": "moment_2"}
+_NAMES: Final = {
+    "momentum_buffer": "momentum",
+    "second_moment_buffer": "moment_2",
+    "exp_avg": "moment_1",
+    "exp_avg_sq": "moment_2",
+}
 
 
 def record_of(kind: RecordKind, groups: Sequence[Group], state: Mapping[Tensor, Entry], slot_of: SlotOf) -> Record:
@@ -53,7 +58,7 @@ def record_of(kind: RecordKind, groups: Sequence[Group], state: Mapping[Tensor, 
 
 
 def state_from(
-    record: Record, kind: RecordKind, groups: Sequence[Group], slot_of: SlotOf, keys_of: KeysOf
+    record: Record, kind: RecordKind, groups: Sequence[Group], slot_of: SlotOf, buffers_of: BuffersOf
 ) -> dict[Tensor, Entry]:
     """Return what a record holds as the state of an optimizer.
 
@@ -67,7 +72,7 @@ def state_from(
         Its groups.
     slot_of
         What it keeps of a parameter.
-    keys_of
+    buffers_of
         What it calls that.
 
     Returns
@@ -87,10 +92,11 @@ def state_from(
     state: dict[Tensor, Entry] = {}
     for path, entry in entries.items():
         group, param = params[path]
+        buffers = buffers_of(group)
         saved: dict[str, Any] = {
-            key: entry.updates if key == STEP else torch.tensor(entry.arrays[_NAMES[key]]) for key in keys_of(group)
+            key: entry.updates if key == STEP else torch.tensor(entry.arrays[_NAMES[key]]) for key in buffers
         }
-        state[param] = loaded(path, param, saved, tuple(saved))
+        state[param] = loaded(path, param, saved, buffers)
     return state
 
 

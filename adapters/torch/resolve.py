@@ -11,7 +11,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 from zeropower import DIALECTS
 from zeropower.config import OptimizerConfig, read_config
-from zeropower.dialects import TargetMatch
+from zeropower.dialect_rules import TargetMatch
 from zeropower.resolution import resolve, resolve_lr_schedule
 
 from .adamw import AdamW

@@ -3,9 +3,18 @@
 import numpy as np
 import pytest
 
-from zeropower import weight_decay_for_step
+from zeropower import (
+    AdamWRecipe,
+    MuonRecipe,
+    adamw_direction,
+    adamw_step,
+    muon_direction,
+    muon_step,
+    weight_decay_for_step,
+)
 from zeropower.conformance.check import EAGER, REPRESENTATIVE, check
-from zeropower.conformance.tolerances import UNIT_ROUNDOFF
+from zeropower.conformance.laws import rounded
+from zeropower.conformance.tolerances import UNIT_ROUNDOFF, elementwise, tensor_error
 
 TOLERANCE = 1e-7  # of the table; float64 agrees to a few units of roundoff, float32 to one
 
@@ -146,3 +155,74 @@ def test_decay_at_a_step_that_is_no_integer(backend, xp):
             weight_decay_for_step(0.1, 0.0, 0.5, 10, wrong)
     with pytest.raises(TypeError, match=r"^step has dtype .*float32; accepted: integer dtypes"):
         weight_decay_for_step(0.1, 0.0, 0.5, 10, xp.asarray(1.0, dtype=xp.float32), xp=xp)
+
+
+# ---- how a decay acts ----
+
+LR, DECAY = 0.25, 0.5
+SCALE = 0.2 * 10**0.5  # of the shape below
+RATES = {
+    "lr": LR * DECAY,
+    "scaled_lr": LR * SCALE * DECAY,
+    "lr_squared": LR * LR * DECAY,
+    "lr_times_scaled_lr": LR * LR * SCALE * DECAY,
+    "independent": DECAY,
+}
+MASKS = {
+    "none": lambda p, d: np.ones_like(p, dtype=bool),
+    "aligned": lambda p, d: p * d >= 0,
+    "strictly_aligned": lambda p, d: p * d > 0,
+    "same_sign_bit": lambda p, d: np.signbit(p) == np.signbit(d),
+}
+
+
+def after(param, direction, order, rate, mask):
+    """The parameter after a decay and a step."""
+    lost = np.where(MASKS[mask](param, direction), RATES[rate], 0.0)
+    if order == "before":
+        return param * (1 - lost) - LR * direction
+    return (param - LR * direction) * (1 - lost)
+
+
+def parameter_and_gradient(backend, dtype):
+    random = np.random.default_rng(0)
+    (p, _), (g, grad) = (rounded(random.standard_normal((6, 10)), backend, dtype) for _ in range(2))
+    p[0, 0], p[0, 1] = 0.0, -0.0
+    return p, backend.from_numpy(p, dtype), g, grad
+
+
+@check("weight_decay", dtypes=("float64", "float32"))
+@EAGER
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize("rate", RATES)
+@pytest.mark.parametrize("order", ["before", "after"])
+def test_decay_is_its_formula(backend, dtype, xp, order, rate, mask):
+    p, param, _, grad = parameter_and_gradient(backend, dtype)
+    fields = {"decay": order, "decay_rate": rate, "decay_mask": mask}
+    muon, adamw = MuonRecipe(method="standard", **fields), AdamWRecipe(**fields)
+    direction, _ = muon_direction(grad, None, muon, xp=xp)
+    ours, _ = muon_step(param, grad, None, muon, lr=LR, weight_decay=DECAY, xp=xp)
+    exact = after(p, backend.to_numpy(direction).astype(np.float64), order, rate, mask)
+    assert tensor_error(backend.to_numpy(ours), exact) <= elementwise(dtype)
+    if "scaled" not in rate:  # of a vector, the scale is one
+        direction, _ = adamw_direction(grad, None, adamw, 1, xp=xp)
+        ours, _ = adamw_step(param, grad, None, adamw, lr=LR, weight_decay=DECAY, step=1, xp=xp)
+        exact = after(p, backend.to_numpy(direction).astype(np.float64), order, rate, mask)
+        assert tensor_error(backend.to_numpy(ours), exact) <= elementwise(dtype)
+
+
+@check("weight_decay", dtypes=("float64", "float32"))
+@EAGER
+@pytest.mark.parametrize("order", ["gradient", "none"])
+def test_decay_may_join_the_gradient_or_not_be(backend, dtype, xp, order):
+    p, param, g, grad = parameter_and_gradient(backend, dtype)
+    seen = backend.from_numpy(g + DECAY * p if order == "gradient" else g, dtype)
+    steps = (
+        (muon_step, MuonRecipe(method="standard", decay=order), MuonRecipe(method="standard"), {}),
+        (adamw_step, AdamWRecipe(decay=order), AdamWRecipe(), {"step": 1}),
+    )
+    for step, recipe, plain, options in steps:
+        ours, _ = step(param, grad, None, recipe, lr=LR, weight_decay=DECAY, xp=xp, **options)
+        exact, _ = step(param, seen, None, plain, lr=LR, weight_decay=0.0, xp=xp, **options)
+        # the gradient was rounded once more, and the iteration answers to that
+        assert tensor_error(backend.to_numpy(ours), backend.to_numpy(exact)) <= 8 * elementwise(dtype)

@@ -142,3 +142,56 @@ def test_half_a_state_and_no_step_are_refused(backend, xp):
         adaptive_moment(x, None, x, 1, xp=xp)
     with pytest.raises(ValueError, match=r"^step=0"):
         adaptive_moment(x, None, None, 0, xp=xp)
+
+
+# ---- variants ----
+
+VARIANTS = {
+    "uncorrected": {"eps_mode": "uncorrected"},
+    "clamp": {"eps_mode": "clamp"},
+    "root": {"eps_root": 0.1},
+    "nadam": {"nesterov": True},
+    "no correction": {"bias_correction": False},
+    "all": {"eps_mode": "uncorrected", "eps_root": 1e-2, "nesterov": True},
+}
+
+
+def variant(grads, eps, eps_mode="corrected", eps_root=0.0, bias_correction=True, nesterov=False, beta=(0.9, 0.95)):
+    """The last direction, in float64, from the moments of the textbook."""
+    t = len(grads)
+    _, first, second = textbook(grads, *beta)
+    bias = [float(1 - Fraction(b) ** k) if bias_correction else 1.0 for b, k in ((beta[0], t), (beta[1], t))]
+    ahead = float(1 - Fraction(beta[0]) ** (t + 1)) if bias_correction else 1.0
+    mean = first / bias[0]
+    if nesterov:
+        mean = beta[0] * first / ahead + (1 - beta[0]) * grads[-1] / bias[0]
+    if eps_mode == "uncorrected":
+        return mean * bias[1] ** 0.5 / (np.sqrt(second + eps_root) + eps)
+    root = np.sqrt(second / bias[1] + eps_root)
+    return mean / (root + eps if eps_mode == "corrected" else np.maximum(root, eps))
+
+
+@check("adaptive_moment", dtypes=WIDE)
+@EAGER
+@pytest.mark.parametrize("name", VARIANTS)
+def test_variants_are_the_written_formulas(backend, dtype, xp, name):
+    eps = 0.3  # so large that its place shows
+    grads = np.random.default_rng(0).standard_normal((4, 4, 5)).astype(dtype).astype(np.float64)
+    moments = (None, None)
+    for t, g in enumerate(grads, start=1):
+        array = backend.from_numpy(g, dtype)
+        direction, *moments = adaptive_moment(array, *moments, t, eps=eps, xp=xp, **VARIANTS[name])
+        exact = variant(grads[:t], eps, **VARIANTS[name])
+        assert tensor_error(backend.to_numpy(direction), exact) <= elementwise(dtype)
+    plain = variant(grads, eps)
+    assert tensor_error(exact, plain) > 1e-2  # the variant shows
+
+
+@check("adaptive_moment", dtypes=("float32",))
+@EAGER
+def test_an_unknown_place_of_eps_is_refused(backend, dtype, xp):
+    array = backend.from_numpy(np.ones(3), dtype)
+    with pytest.raises(
+        ValueError, match=r"eps_mode='inside' is not known; accepted: 'corrected', 'uncorrected', 'clam"
+    ):
+        adaptive_moment(array, None, None, 1, eps_mode="inside", xp=xp)

@@ -147,3 +147,66 @@ def test_a_floor_is_no_addend(backend, dtype, xp, function):
         x, KELLER, dtype, restarts=(2, 4)
     )
     assert float(f"{np.max(np.abs(run(9.539392014169456e-9, eps=1e-7) - free)):.1e}") == 1.1e-1
+
+
+# ---- safety, and the order of cast and norm ----
+
+
+@check()
+@EAGER
+@ITERATIONS
+@NORMALIZATIONS
+def test_a_safety_factor_multiplies_the_norm(backend, dtype, xp, function, normalize):
+    x, array = rounded(matrices((2, 6, 10)), backend, dtype)
+    y = backend.to_numpy(function(array, normalize=normalize, safety=1.25, xp=xp, **options_of(function)))
+    (a, b, c), *others = KELLER
+    divided = ((a / 1.25, b / 1.25**3, c / 1.25**5), *others)
+    assert_orthogonalized(y, x, divided, dtype, normalize=normalize, restarts=restarts_of(function))
+
+
+@check("normalize")
+@EAGER
+@pytest.mark.parametrize("safety", [1.0, 1.25])
+@pytest.mark.parametrize(("eps", "eps_mode"), [(0.5, "clamp"), (0.5, "add"), (8.0, "clamp")])
+def test_safety_comes_before_eps(backend, dtype, xp, eps, eps_mode, safety):
+    x, array = rounded(matrices((6, 10)), backend, dtype)
+    y = backend.to_numpy(ns_iterate(array, steps=0, eps=eps, eps_mode=eps_mode, safety=safety, xp=xp))
+    norm = safety * np.linalg.norm(x)
+    exact = x / (max(norm, eps) if eps_mode == "clamp" else norm + eps)
+    assert tolerances.matrix_errors(y, exact) <= tolerances.norm(x.size, dtype)
+
+
+@check("normalize")
+@EAGER
+@NORMALIZATIONS
+def test_a_spectral_norm_is_at_most_one(backend, dtype, xp, normalize):
+    """On nearly orthogonal, on nearly rank-one and on random matrices, wide and tall."""
+    random = np.random.default_rng(0)
+    for shape in ((6, 10), (10, 6), (5, 5)):
+        for x in (matrices(shape), np.outer(np.ones(shape[0]), np.ones(shape[1])), random.standard_normal(shape)):
+            y = ns_iterate(backend.from_numpy(x, dtype), steps=0, normalize=normalize, xp=xp)
+            largest = np.linalg.norm(backend.to_numpy(y).astype(np.float64), 2)
+            assert largest <= 1.0 + 8 * tolerances.norm(x.size, dtype)
+
+
+@check("normalize")
+@EAGER
+@pytest.mark.parametrize("compute_dtype", ["float16", "bfloat16"])
+def test_what_is_cast_before_the_norm_is_rounded_before(backend, xp, compute_dtype):
+    if compute_dtype not in backend.dtypes:
+        pytest.skip(f"{backend.name} has no {compute_dtype}")
+    x = np.asarray(matrices((6, 10)), dtype=np.float32)
+    x[0, 0] = 1e-9  # below float16, above bfloat16
+    rounded_first, _ = rounded(x, backend, compute_dtype)
+
+    def run(cast, scale):
+        array = backend.from_numpy(x * np.float32(scale), "float32")
+        options = {"steps": 0, "cast": cast, "compute_dtype": compute_dtype, "eps": 0.0, "eps_mode": "add"}
+        return backend.to_numpy(ns_iterate(array, xp=xp, **options))
+
+    exact = rounded_first / np.linalg.norm(rounded_first)
+    error = tolerances.matrix_errors(run("before_norm", 1.0), exact)
+    assert error <= 3 * tolerances.norm(x.size, compute_dtype)  # the norm and the quotient are rounded as well
+    if compute_dtype == "float16":
+        assert not run("before_norm", 1e-9).any()  # lost, as in the implementations that cast first
+    assert run("after_norm", 1e-9).any()

@@ -5,6 +5,7 @@ import pytest
 
 from zeropower import AdamWRecipe, MuonRecipe, adamw_step, muon_step, route_params
 from zeropower.conformance.check import check
+from zeropower.conformance.laws import require_optimizer
 from zeropower.conformance.oracles import matrices
 from zeropower.conformance.tolerances import gradient_response, tensor_error
 
@@ -97,8 +98,3 @@ def test_twenty_steps(backend, dtype, kind, name):
     warmup, decay = np.linspace(0.004, 0.02, 5), np.linspace(0.02, 0.0, 15)
     lr = [float(rate) for rate in (*warmup, *decay)]
     assert_run_is_the_core_s(backend, kind, recipe_of(kind, name, dtype), dtype, lr)
-
-
-def require_optimizer(backend):
-    if backend.optimizer is None:
-        pytest.skip(f"{backend.name} has no optimizers of its own")

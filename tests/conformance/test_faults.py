@@ -16,7 +16,7 @@ FAULTS = {
     "test_second_call": (["retraces jit"], ITERATIONS),
     "test_singular_values or test_every_step_is or test_table_with_array": (
         ["off"],
-        ITERATIONS | {"adaptive_moment", "weight_decay"},
+        ITERATIONS | {"adaptive_moment", "second_moment", "weight_decay"},
     ),
     "test_optimizers and default and not muon_adamw": (
         ["no-decay", "coarse", "late"],

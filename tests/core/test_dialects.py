@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zeropower import CONV, DIALECTS, HEADS, MERGED_HEADS, OUT_IN, ParamInfo, muon_step, route_params
-from zeropower.dialects import BURN_DRAGON_TARGETS, burn_dragon_rules
+from zeropower.dialect_rules import BURN_DRAGON_TARGETS, burn_dragon_rules
 from zeropower.recipes import computed_in
 
 BURN, SINGER = DIALECTS["burn-dragon"], DIALECTS["diffsinger"]

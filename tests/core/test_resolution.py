@@ -6,7 +6,7 @@ import pytest
 
 from zeropower import DIALECTS, AdamWRecipe, ParamInfo, route_params
 from zeropower.config import OptimizerConfig
-from zeropower.dialects import BURN_DRAGON_TARGETS, burn_dragon_rules
+from zeropower.dialect_rules import BURN_DRAGON_TARGETS, burn_dragon_rules
 from zeropower.resolution import Resolution, resolve, resolve_lr_schedule
 from zeropower.schedules import Constant, Cosine, Exponential, Linear, Noam, StepDecay, TwoStage
 

@@ -34,7 +34,7 @@ def expected_params(dialect, *, lr, decay=None, adamw_lr=None, adamw_decay=None,
     if decay is None:
         decay, adamw_decay = chosen.weight_decay, chosen.adamw_weight_decay
     adamw_rates = {
-        "lr": lr if adamw_lr is None else adamw_lr,
+        "lr": lr * chosen.adamw_lr_ratio if adamw_lr is None else adamw_lr,
         "weight_decay": decay if adamw_decay is None else adamw_decay,
     }
     for step in range(1, steps + 1):

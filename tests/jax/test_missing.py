@@ -41,7 +41,8 @@ def of_leaf(state, path):
     kept = []
     for part in jax.tree.leaves(state, is_leaf=lambda node: hasattr(node, "counts")):
         if hasattr(part, "counts") and isinstance(part.mu[path], jax.Array):
-            buffers = [getattr(part, field)[path] for field in ("mu", "nu") if hasattr(part, field)]
+            fields = [getattr(part, field) for field in ("mu", "nu") if getattr(part, field, None) is not None]
+            buffers = [field[path] for field in fields]
             paths = [key for key, leaf in part.mu.items() if isinstance(leaf, jax.Array)]
             kept += [*buffers, part.counts[sorted(paths).index(path)]]
     assert len(kept) in {2, 3}

@@ -234,7 +234,7 @@ def test_arguments_of_each_half():
         ({"adamw_args": {"betas": (0.9, 1.0)}}, ValueError, r"betas\[1\]=1.0 is out of range"),
         ({"lr": float("inf")}, ValueError, "lr=inf is out of range"),
         ({"weight_decay": -0.1}, ValueError, "weight_decay=-0.1 is out of range"),
-        ({"dialect": "dion"}, ValueError, "dialect='dion' is not known; accepted: 'zeropower', 'torch', 'optax'"),
+        ({"dialect": "lion"}, ValueError, "dialect='lion' is not known; accepted: 'zeropower', 'keller', 'torch'"),
         ({"fused": True}, TypeError, "fused=True is no argument of MuonAdamW; accepted: model_or_named_params, lr"),
     ],
     ids=str,

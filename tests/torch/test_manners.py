@@ -235,7 +235,7 @@ def test_a_value_out_of_range_is_refused(build, option, value):
         ({"ns_coefficients": "best"}, ValueError, "ns_coefficients='best' is not known; accepted: 'keller'"),
         ({"ns_coefficients": (5.0, 0.0, 0.0)}, ValueError, "ns_coefficients=.* blow up"),
         ({"adjust_lr_fn": "spectral"}, ValueError, "adjust_lr_fn='spectral' is not known; accepted: 'original'"),
-        ({"dialect": "keler"}, ValueError, "dialect='keler' is not known; accepted: 'zeropower', 'torch', 'optax'"),
+        ({"dialect": "keler"}, ValueError, "dialect='keler' is not known; accepted: 'zeropower', 'keller', 'torch'"),
         ({"compute_dtype": "int8"}, ValueError, "compute_dtype='int8' is not known; accepted: 'float64', 'float32'"),
         ({"lr": "fast"}, TypeError, "lr='fast' is not a number"),
         ({"lr": torch.ones(2)}, TypeError, r"lr=tensor\(\[1., 1.\]\) is not a number"),

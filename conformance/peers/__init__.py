@@ -1,0 +1,1 @@
+"""Other projects' Muon implementations, as installed, run on given parameters and gradients."""

@@ -10,14 +10,19 @@ PYTEST_ARGS ?=
 # Test processes side by side, of two threads each.
 WORKERS ?= 2
 
+# Passed to the comparison by `make peers`.
+PEERS_ARGS ?=
+
 PY := .venv/bin/python
+PEERS_PY := .venv-peers/bin/python
+STAMPS_OF_PEERS := .venv-peers/stamps
 STAMPS := .venv/stamps
 ROOMS := core adapters conformance
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo sweep test lint types unit conformance clean sources
+.PHONY: help demo sweep test test-all peers dialects lint types unit conformance clean sources
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -49,8 +54,17 @@ conformance: $(STAMPS)/test sources ## one suite of laws over every backend
 	$(call heading,conformance)
 	@$(PY) -m zeropower.conformance --backend all -- --numprocesses $(WORKERS)
 
+test-all: test peers ## the same, and the dialects beside the other implementations
+
+peers: $(STAMPS_OF_PEERS)/installed ## each dialect beside the implementation that it reproduces, in .venv-peers
+	$(call heading,peers)
+	@$(PEERS_PY) -W error -m zeropower.conformance.peers --require-all $(PEERS_ARGS)
+
+dialects: ## docs/dialects.md anew, recipes and proofs
+	@$(MAKE) peers PEERS_ARGS="--write docs/dialects.md"
+
 clean: ## remove .venv and what was built; runs/ stays
-	rm -rf .venv build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-peers build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find $(ROOMS) tests -name __pycache__ -type d -exec rm -rf {} +
 
 # ---- the environment ------------------------------------------------------------------------------------------
@@ -92,6 +106,22 @@ $(STAMPS)/run: pyproject.toml constraints.txt | $(STAMPS)/venv
 $(STAMPS)/test: pyproject.toml constraints.txt | $(STAMPS)/venv
 	$(call install,dev)
 	@touch $(STAMPS)/run $@
+
+# The peers pull in what the project's own environment need not have. Not editable: only the two packages that run
+# without their requirements come alone.
+$(STAMPS_OF_PEERS)/installed: pyproject.toml constraints.txt $(shell find $(ROOMS) -type f -name '*.py' -o -name '*.npz')
+	$(call heading,installing the peers into .venv-peers (a minute on the first call; output in .venv-peers/install.log))
+	@test -x $(PEERS_PY) || $(PYTHON) -m venv .venv-peers
+	@mkdir -p $(STAMPS_OF_PEERS)
+	@$(call pip,setuptools)
+	@rm -rf build/lib build/bdist.*
+	@$(call pip,--no-build-isolation '.[peers]')
+	@$(call pip,--no-build-isolation --no-deps --force-reinstall .)
+	@$(call pip,--no-deps timm gram-newton-schulz)
+	@touch $@
+
+$(STAMPS_OF_PEERS)/installed: PY := $(PEERS_PY)
+$(STAMPS_OF_PEERS)/installed: LOG := .venv-peers/install.log
 
 sources: $(STAMPS)/run ## link the source files anew if their list changed; the others call it
 	@$(inventory) | cmp -s - $(STAMPS)/sources || { echo 'the list of source files changed: linking anew'; \

@@ -15,13 +15,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from zeropower.coefficients import Triple, after_division, apply, schedule
+from zeropower.coefficients import Triple, apply, schedule
 from zeropower.iterations import gram_loop, standard_loop
 from zeropower.kernels import Array, Kernels
 from zeropower.normalize import Norm
 
 MAX_SINGULAR_VALUE_ERROR = 1.25
 """The greatest error of a singular value over all matrices may exceed the standard loop's by this factor."""
+MAX_GREATEST = 1.25
+"""The greatest singular value of many small matrices may exceed the standard loop's by this factor."""
 MAX_MATRIX_ERROR = 2.0
 """The relative Frobenius error of each matrix may exceed the standard loop's by this factor."""
 
@@ -31,6 +33,7 @@ BLOWN_UP = 1.0
 _GUARD_BITS = 2  # a plan must hold with that much less precision, too
 _EXHAUSTIVE_STEPS = 10  # beyond, only evenly spaced plans are tried: the subsets double with every step
 _SHAPES = ((64, 128), (96, 112))
+_CROWD = (400, 8, 16)
 _SIGNIFICAND_BITS = {
     "bfloat16": 8,
     "float16": 11,
@@ -47,12 +50,14 @@ class _Sample(NamedTuple):
 
 
 class _Arithmetic(NamedTuple):
-    """The iteration's inputs and products in one precision, and the errors of the standard loop there."""
+    """The iteration's inputs and products in one precision, and what the standard loop makes of them there."""
 
     kernels: Kernels
     inputs: list[np.ndarray]
     matrix_errors: np.ndarray
     value_error: float
+    crowd: np.ndarray
+    greatest: float
 
 
 def restarts(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
@@ -81,7 +86,6 @@ def restarts(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
 SOUND: frozenset[tuple[tuple[Triple, ...], tuple[int, ...], str]] = frozenset({
     (schedule("keller", 5), (2,), "float16"),
     (schedule("polar_express_dao", 5), (2,), "float16"),
-    (after_division(schedule("polar_express_jordan", 5), 1.02), (3,), "float16"),
 })
 """Plans of the dialects, which an import need not try out: a test does."""
 
@@ -112,7 +116,9 @@ def tried_to_blow_up(triples: tuple[Triple, ...], plan: tuple[int, ...], dtype: 
     with np.errstate(all="ignore"):
         arithmetic = _arithmetic(triples, _samples(), _SIGNIFICAND_BITS[dtype])
         outputs = _gram_outputs(plan, triples, arithmetic)
-        return not _value_error(outputs, _samples(), triples) <= max(BLOWN_UP, 2.0 * arithmetic.value_error)
+        error = _value_error(outputs, _samples(), triples)
+        excess = _greatest_of_crowd(plan, triples, arithmetic) - arithmetic.greatest
+        return not (error <= max(BLOWN_UP, 2.0 * arithmetic.value_error) and excess <= BLOWN_UP)
 
 
 @lru_cache(maxsize=64)
@@ -122,9 +128,9 @@ def _search(triples: tuple[Triple, ...], dtype: str) -> tuple[int, ...]:
     with np.errstate(all="ignore"):  # plans that blow up are what this search is for
         arithmetics = [_arithmetic(triples, samples, b) for b in range(bits - _GUARD_BITS, bits + 1)]
         for plans in _candidates(len(triples)):
-            excess, plan = min((_excess(plan, triples, samples, arithmetics), plan) for plan in plans)
-            if excess <= 1.0:
-                return plan
+            for plan in plans:  # the earliest restarts first: the steepest steps are the first
+                if _is_accurate(plan, triples, samples, arithmetics):
+                    return plan
     return tuple(range(1, len(triples)))
 
 
@@ -138,22 +144,28 @@ def _candidates(steps: int) -> Iterator[list[tuple[int, ...]]]:
             yield [tuple(range(spacing, steps, spacing))]
 
 
-def _excess(
+def _is_accurate(
     plan: tuple[int, ...],
     triples: tuple[Triple, ...],
     samples: list[_Sample],
     arithmetics: list[_Arithmetic],
-) -> float:
-    """Return a plan's error in units of what is allowed; at most one is accepted."""
-    worst = 0.0
+) -> bool:
+    """Tell whether the errors of a plan stay near those of the standard loop in every precision."""
     for arithmetic in arithmetics:  # the coarsest first: it tells most plans off
         outputs = _gram_outputs(plan, triples, arithmetic)
         ratios = _matrix_errors(outputs, samples, triples) / arithmetic.matrix_errors / MAX_MATRIX_ERROR
         if not np.all(ratios <= 1.0):  # not finite, perhaps
-            return math.inf
-        ratio = _value_error(outputs, samples, triples) / arithmetic.value_error / MAX_SINGULAR_VALUE_ERROR
-        worst = max(worst, float(np.max(ratios)), ratio)
-    return worst
+            return False
+        if not _value_error(outputs, samples, triples) <= MAX_SINGULAR_VALUE_ERROR * arithmetic.value_error:
+            return False
+        if not _greatest_of_crowd(plan, triples, arithmetic) <= MAX_GREATEST * arithmetic.greatest:
+            return False
+    return True
+
+
+def _greatest_of_crowd(plan: tuple[int, ...], triples: tuple[Triple, ...], arithmetic: _Arithmetic) -> float:
+    kernels = arithmetic.kernels
+    return _greatest(gram_loop(arithmetic.crowd, triples, plan, how=Norm(), kernels=kernels, xp=np))
 
 
 def _gram_outputs(plan: tuple[int, ...], triples: tuple[Triple, ...], arithmetic: _Arithmetic) -> list[np.ndarray]:
@@ -196,6 +208,29 @@ def _samples() -> list[_Sample]:
     return samples
 
 
+@lru_cache(maxsize=1)
+def _crowd() -> np.ndarray:
+    """Return many small matrices with one large singular value and others of any size, (matrices, rows, columns)."""
+    # What blows up does so where some singular value meets a peak of the map and rounding adds to it: for some plans
+    # on one matrix in fifty, which a few samples do not show.
+    random = np.random.default_rng(20250102)
+    count, rows, columns = _CROWD
+    values = np.exp(random.uniform(np.log(1e-4), 0.0, (count, rows)))
+    values[random.uniform(size=values.shape) < 0.6] *= 1e-2
+    values[:, 0] = 1.0
+    left, _ = np.linalg.qr(random.standard_normal((count, rows, rows)))
+    right, _ = np.linalg.qr(random.standard_normal((count, columns, rows)))
+    values /= np.linalg.norm(values, axis=-1, keepdims=True)
+    return (left * values[:, None, :]) @ right.mT
+
+
+def _greatest(outputs: np.ndarray) -> float:
+    """Return the greatest singular value of all matrices."""
+    if not np.isfinite(outputs).all():
+        return math.inf
+    return float(np.linalg.norm(outputs, ord=2, axis=(-2, -1)).max())
+
+
 def _arithmetic(triples: tuple[Triple, ...], samples: list[_Sample], bits: int) -> _Arithmetic:
     """Return products that round each result once to a significand of some bits."""
 
@@ -215,4 +250,6 @@ def _arithmetic(triples: tuple[Triple, ...], samples: list[_Sample], bits: int) 
     inputs = [rounding(sample.matrix) for sample in samples]
     outputs = [standard_loop(x, triples, how=Norm(), kernels=kernels, xp=np) for x in inputs]
     matrix_errors = _matrix_errors(outputs, samples, triples)
-    return _Arithmetic(kernels, inputs, matrix_errors, _value_error(outputs, samples, triples))
+    crowd = rounding(_crowd())
+    greatest = _greatest(standard_loop(crowd, triples, how=Norm(), kernels=kernels, xp=np))
+    return _Arithmetic(kernels, inputs, matrix_errors, _value_error(outputs, samples, triples), crowd, greatest)

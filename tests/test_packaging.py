@@ -32,7 +32,7 @@ ARROWS = {
     "zeropower.conformance": {"zeropower", "pytest", "numpy", "array_api_compat", "array_api_strict"},
     "zeropower.conformance.golden": {"numpy", "formulas"},  # its neighbour, where it runs as a script
     "zeropower.conformance.peers": {
-        *("zeropower", "zeropower.conformance", "numpy", "pytest"),
+        *("zeropower", "zeropower.conformance", "numpy", "pytest", "array_api_compat"),
         *("torch", "jax", "optax", "keras", "heavyball"),  # the other peers are imported by name
     },
 }

@@ -7,7 +7,7 @@ from typing import Final, NoReturn, Protocol
 
 from zeropower import __version__
 
-from . import compare
+from . import compare, dialects
 from .errors import INTERRUPTED, USAGE, UsageError
 
 __all__ = ["main"]
@@ -30,7 +30,7 @@ class Command(Protocol):
         ...
 
 
-COMMANDS: Final[dict[str, Command]] = {"compare": compare}
+COMMANDS: Final[dict[str, Command]] = {"compare": compare, "dialects": dialects}
 
 
 class Parser(argparse.ArgumentParser):

@@ -10,6 +10,7 @@ from zeropower.jax.resolve import resolve_optimizer
 from zeropower.jax.routing import routing_plan
 from zeropower.jax.schedules import optax_schedule
 from zeropower.jax.state import AdamWState, BitNetAdamWState, MuonAdamWState
+from zeropower.jax.takeover import optax_record
 
 __all__ = [
     "AdamWState",
@@ -20,6 +21,7 @@ __all__ = [
     "load_record",
     "muon",
     "muon_adamw",
+    "optax_record",
     "optax_schedule",
     "resolve_optimizer",
     "routing_plan",

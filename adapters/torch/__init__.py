@@ -11,6 +11,7 @@ from .muon import Muon
 from .resolve import resolve_lr_scheduler, resolve_optimizer
 from .schedules import lr_scheduler
 from .selection import get_params_for_muon
+from .takeover import renamed_state
 
 __all__ = [
     "AdamW",
@@ -19,6 +20,7 @@ __all__ = [
     "MuonAdamW",
     "get_params_for_muon",
     "lr_scheduler",
+    "renamed_state",
     "resolve_lr_scheduler",
     "resolve_optimizer",
 ]

@@ -66,3 +66,32 @@ def test_automatic_restarts_are_found_under_a_transform(backend, transform, dtyp
         x = backend.to_numpy(backend.from_numpy(x, dtype)).astype(np.float64)
         bound = tolerances.iteration(x, quintics("keller", 5), dtype)
         assert tolerances.matrix_errors(backend.to_numpy(y), backend.to_numpy(z)) <= 2 * bound
+
+
+CROWD = 600
+TABLES_OF_FIVE = ("keller", "you", "polar_express", "polar_express_dao", "polar_express_jordan", "cubic")
+
+
+def crowd():
+    """Small matrices with one large singular value, a second of any size, and many small ones."""
+    random = np.random.default_rng(1)
+    values = np.exp(random.uniform(np.log(1e-5), np.log(1e-2), (CROWD, 6)))
+    values[:, 0], values[:, 1] = 1.0, random.uniform(0.01, 1.0, CROWD)
+    left, _ = np.linalg.qr(random.standard_normal((CROWD, 6, 6)))
+    right, _ = np.linalg.qr(random.standard_normal((CROWD, 12, 6)))
+    return (left * values[:, None, :]) @ right.mT
+
+
+@check("gram_ns", dtypes=("float16", "bfloat16"))
+@EAGER
+@pytest.mark.parametrize("table", TABLES_OF_FIVE)
+def test_automatic_restarts_blow_up_on_none_of_many(backend, dtype, xp, kernels, table):
+    """A plan that fails on one matrix in a hundred looks perfect on a few."""
+    array = backend.from_numpy(crowd(), "float32")
+    options = {"coefficients": table, "compute_dtype": dtype, "kernels": kernels, "xp": xp}
+    greatest = [
+        np.linalg.norm(backend.to_numpy(y), ord=2, axis=(-2, -1)).max()
+        for y in (ns_iterate(array, **options), gram_ns(array, restarts="auto", **options))
+    ]
+    assert np.isfinite(greatest[1])
+    assert greatest[1] <= MAX_SINGULAR_VALUE_ERROR * greatest[0]

@@ -1,10 +1,12 @@
 """Recipes are values, and unsound ones cannot be built."""
 
+import ast
 import pickle
+import re
 
 import pytest
 
-from zeropower import DIALECTS, AdamWRecipe, Dialect, MuonRecipe
+from zeropower import DIALECTS, AdamWRecipe, Dialect, MuonRecipe, SecondMoment
 from zeropower.coefficients import after_division
 from zeropower.dialects import get_dialect
 from zeropower.restarts import SOUND, tried_to_blow_up
@@ -83,6 +85,85 @@ def test_restarts_that_blow_up_are_refused(dtype):
 
 def test_plans_of_the_dialects_have_been_tried():
     assert not any(tried_to_blow_up(*plan) for plan in SOUND)
-    given = [dialect.muon for dialect in DIALECTS.values() if dialect.muon.restarts != "auto"]
+    sound = [dialect.muon for dialect in DIALECTS.values() if not dialect.muon.unsound]
+    given = [recipe for recipe in sound if recipe.restarts != "auto"]
     plans = {(after_division(each.triples, each.safety), each.restarts, each.compute_dtype) for each in given}
     assert plans == SOUND
+
+
+# ---- a recipe as a whole ----
+
+
+def test_frobenius_with_the_aol_table_is_refused():
+    """Emerging-Optimizers' combination: the leading direction of a nearly rank-one gradient would be reversed."""
+    message = r"coefficients=.* negative, from 0\.883\d on; .* \(a safety factor 1\.133 times as large would do\)"
+    with pytest.raises(ValueError, match=message):
+        MuonRecipe(coefficients="aol", steps=4)
+    MuonRecipe(coefficients="aol", steps=4, safety=1.134)  # as the message says
+
+
+def test_eight_float16_gram_steps_with_one_restart_are_refused():
+    fields = {"steps": 8, "method": "gram", "compute_dtype": "float16"}
+    with pytest.raises(ValueError, match=r"restarts=\(2,\) blow up in float16 .* 8 steps; .*, such as \(") as raised:
+        MuonRecipe(restarts=(2,), **fields)
+    suggested = re.search(r"such as (\(.*\))", str(raised.value))
+    MuonRecipe(restarts=ast.literal_eval(suggested[1]), **fields)
+
+
+@pytest.mark.parametrize("table", ["polar_express_raw", "cans"])
+def test_tables_without_headroom_need_a_safety_factor(table):
+    with pytest.raises(ValueError, match=r"blow up beyond a singular value of 1; accepted: bounded up to 1\.004"):
+        MuonRecipe(coefficients=table)
+    MuonRecipe(coefficients=table, safety=1.01)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"decay": "late"}, "decay='late' is not known; accepted: 'before', 'after', 'gradient', 'none'"),
+        ({"decay_rate": "lr2"}, "decay_rate='lr2' is not known; accepted: 'lr', 'scaled_lr'"),
+        ({"decay_mask": "cautious"}, "decay_mask='cautious' is not known; accepted: 'none', 'aligned'"),
+        ({"decay": "gradient", "decay_mask": "aligned"}, "decay='gradient' with decay_rate='lr', decay_mask='aligned'"),
+        ({"safety": 0.99}, r"safety=0\.99 is out of range; accepted: a finite number in \[1"),
+        ({"cast": "first"}, "cast='first' is not known; accepted: 'after_norm', 'before_norm'"),
+        ({"scale_factor": 0.0}, r"scale_factor=0\.0 is out of range"),
+    ],
+)
+def test_a_wrong_axis_is_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        MuonRecipe(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"per": "row"}, r"second_moment\.per='row' is not known; accepted: 'fan_out', 'longer_side', 'element'"),
+        ({"beta": 1.0}, r"second_moment\.beta=1\.0 is out of range"),
+        ({"eps": -1.0}, r"second_moment\.eps=-1\.0 is out of range"),
+        ({"rescale": "rms"}, r"second_moment\.rescale='rms' is not known; accepted: 'none', 'norm', 'orthogonal'"),
+    ],
+)
+def test_a_wrong_second_moment_is_named(fields, message):
+    with pytest.raises(ValueError, match=message):
+        SecondMoment(**fields)
+
+
+def test_an_unsound_dialect_warns_once_with_the_words_of_the_refusal():
+    fields = {"coefficients": "aol", "steps": 4, "momentum": 0.123}
+    with pytest.raises(ValueError, match="coefficients=") as refused:
+        MuonRecipe(**fields)
+    own = Dialect(muon=MuonRecipe(unsound=True, **fields), adamw=AdamWRecipe(), lr=1e-3, weight_decay=0.0)
+    with pytest.warns(UserWarning, match="the dialect reproduces an unsound recipe: ") as warned:
+        get_dialect(own)
+    assert str(refused.value) in str(warned[0].message)
+    assert get_dialect(own) is own  # a second warning would be an error here
+
+
+def test_only_what_is_unsound_says_so():
+    for name, dialect in DIALECTS.items():
+        assert (dialect.muon.flaw() is not None) == dialect.muon.unsound, name
+
+
+def test_rates_of_a_dialect_are_checked():
+    with pytest.raises(ValueError, match=r"adamw_lr=-1 is out of range"):
+        Dialect(muon=MuonRecipe(), adamw=AdamWRecipe(), lr=1e-3, weight_decay=0.0, adamw_lr=-1)

@@ -61,6 +61,7 @@ def assert_near(found, expected):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.filterwarnings("ignore:the dialect reproduces an unsound recipe")
 def test_a_dialect_is_its_recipes_and_its_decay(dialect):
     found = new_params(muon_adamw(0.1, dialect=dialect, muon_args=FLOAT32), steps=2)
     assert_near(found, expected_params(dialect, lr=0.1, steps=2))

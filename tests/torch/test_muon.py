@@ -131,7 +131,9 @@ RECIPES = {
     "zeropower": DIALECTS["zeropower"].muon,
     "torch": DIALECTS["torch"].muon,
     "optax": DIALECTS["optax"].muon,
-    "heavy ball": MuonRecipe(momentum_form="heavy_ball", momentum=0.7, coefficients="polar_express", restarts=(2,)),
+    "heavy ball": MuonRecipe(
+        momentum_form="heavy_ball", momentum=0.7, coefficients="polar_express", restarts=(1, 2, 3)
+    ),
     "gram": MuonRecipe(method="gram", restarts=(2, 3), normalize="schatten4", nesterov=False, scale="none"),
 }
 

@@ -42,7 +42,7 @@ def standard_loop(x: Array, triples: Sequence[Triple], *, how: Norm, kernels: Ke
         gram = _gram(x, kernels)
         if step == 0:
             x, gram = _precondition(x, gram, how, xp)
-        z = kernels.symmul(gram, gram, gram, alpha=c, beta=b)
+        z = _factor(gram, b, c, kernels)
         x = _multiply(z, x, x, a, kernels)
     return x
 
@@ -95,7 +95,7 @@ def _segment(x: Array, gram: Array, triples: Sequence[Triple], kernels: Kernels,
     """Apply some steps with one product with ``x``, given its Gram matrix."""
     q = None
     for step, (a, b, c) in enumerate(triples):
-        z = kernels.symmul(gram, gram, gram, alpha=c, beta=b)
+        z = _factor(gram, b, c, kernels)
         last = step == len(triples) - 1
         if last and q is None:
             return _multiply(z, x, x, a, kernels)
@@ -104,6 +104,11 @@ def _segment(x: Array, gram: Array, triples: Sequence[Triple], kernels: Kernels,
             half = kernels.symmul(gram, z, gram, beta=a)
             gram = kernels.symmul(z, half, half, beta=a)
     return _multiply(q, x, None, 1.0, kernels)
+
+
+def _factor(gram: Array, b: float, c: float, kernels: Kernels) -> Array:
+    """Return ``b R + c R²``, without the product where ``c`` is zero: PyTorch's fused one is wrong with alpha=0."""
+    return b * gram if c == 0.0 else kernels.symmul(gram, gram, gram, alpha=c, beta=b)
 
 
 def _is_wide(x: Array) -> bool:

@@ -19,6 +19,7 @@ examples:
   zeropower compare
   zeropower compare --text ~/notes book.txt --steps 1000 --width 256
   zeropower compare --optimizer adamw muon_adamw:lr=0.01 muon_adamw:lr=0.02,weight_decay=0
+  zeropower compare --optimizer muon_adamw muon_adamw:dialect=keller,lr=0.05 muon_adamw:dialect=normuon,lr=0.05
   zeropower compare --config adamw.toml hybrid.toml
   zeropower compare --sweep
   zeropower compare --resume

@@ -40,6 +40,7 @@ def _muon_adamw(settings: Settings, factors: Factors) -> optax.GradientTransform
     return muon_adamw(
         _schedule(settings.lr, factors),
         weight_decay=settings.weight_decay,
+        dialect=settings.to_dialect(),
         adamw_args={"learning_rate": _schedule(_adamw_lr(settings), factors)},
     )
 

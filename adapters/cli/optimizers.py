@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
+from zeropower import DEFAULT_RULES, DIALECTS, Dialect
+
 from .errors import UsageError
 
 __all__ = ["SWEEP_FACTORS", "TABLES", "Chosen", "Settings", "choose"]
@@ -28,11 +30,25 @@ class Settings:
     adamw_lr : float, optional
         Learning rate of the AdamW part (embedding, head, norms) where Muon trains the other matrices; None
         for optimizers without parts.
+    dialect : str, optional
+        A name of `zeropower.DIALECTS`, whose recipes are used with the routing of the default one; None for
+        optimizers that have none.
     """
 
     lr: float
     weight_decay: float
     adamw_lr: float | None = None
+    dialect: str | None = None
+
+    def to_dialect(self) -> Dialect:
+        """Return the recipes, on the matrices that the default dialect takes: the comparison is one of recipes.
+
+        Returns
+        -------
+        Dialect
+            With the routing of ``"zeropower"``.
+        """
+        return replace(DIALECTS[self.dialect or "zeropower"], rules=DEFAULT_RULES, layout=None)
 
 
 # The rates of adamw and muon_adamw are the best of `zeropower compare --sweep` at the default sizes on the default
@@ -40,14 +56,14 @@ class Settings:
 TABLES: Final[Mapping[str, Mapping[str, Settings]]] = {
     "torch": {
         "adamw": Settings(lr=4e-3, weight_decay=0.1),
-        "muon_adamw": Settings(lr=2e-2, weight_decay=0.1, adamw_lr=8e-3),
+        "muon_adamw": Settings(lr=2e-2, weight_decay=0.1, adamw_lr=8e-3, dialect="zeropower"),
         "bitnet_adamw": Settings(lr=4e-3, weight_decay=0.1),
         "torch_muon": Settings(lr=2e-2, weight_decay=0.1, adamw_lr=8e-3),
         "sgd": Settings(lr=0.3, weight_decay=0.0),
     },
     "jax": {
         "adamw": Settings(lr=4e-3, weight_decay=0.1),
-        "muon_adamw": Settings(lr=2e-2, weight_decay=0.1, adamw_lr=8e-3),
+        "muon_adamw": Settings(lr=2e-2, weight_decay=0.1, adamw_lr=8e-3, dialect="zeropower"),
         "bitnet_adamw": Settings(lr=4e-3, weight_decay=0.1),
         "optax_muon": Settings(lr=2e-2, weight_decay=0.1, adamw_lr=8e-3),
         "sgd": Settings(lr=0.3, weight_decay=0.0),
@@ -122,8 +138,15 @@ def _read(request: str, backend: str) -> Chosen:
         keys = [field.name for field in fields(settings) if getattr(settings, field.name) is not None]
         if key not in keys:
             raise UsageError(f"argument --optimizer: {name} has no {key!r}; it takes {', '.join(keys)}")
-        settings = replace(settings, **{key: _number(request, key, value)})
+        read = _dialect if key == "dialect" else _number
+        settings = replace(settings, **{key: read(request, key, value)})
     return Chosen(request, name, settings)
+
+
+def _dialect(request: str, key: str, text: str) -> str:
+    if text not in DIALECTS:
+        raise UsageError(f"argument --optimizer: {request!r}: {key} must be one of {', '.join(DIALECTS)}, got {text!r}")
+    return text
 
 
 def _number(request: str, key: str, text: str) -> float:

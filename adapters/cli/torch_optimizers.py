@@ -26,7 +26,8 @@ def _adamw(model: nn.Module, settings: Settings, steps: int) -> list[Optimizer]:
 
 def _muon_adamw(model: nn.Module, settings: Settings, steps: int) -> list[Optimizer]:
     adamw = {"lr": settings.adamw_lr, "weight_decay": settings.weight_decay}
-    return [MuonAdamW(model, lr=settings.lr, weight_decay=settings.weight_decay, adamw_args=adamw)]
+    dialect = settings.to_dialect()
+    return [MuonAdamW(model, settings.lr, settings.weight_decay, dialect=dialect, adamw_args=adamw)]
 
 
 def _bitnet_adamw(model: nn.Module, settings: Settings, steps: int) -> list[Optimizer]:

@@ -34,6 +34,11 @@ def error(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
         (["--optimizer", "adamw", "optax_muon"], "'optax_muon' is unknown; --backend torch has"),
         (["--optimizer", "adamw:beta=1"], "adamw has no 'beta'; it takes lr, weight_decay"),
         (["--optimizer", "adamw:adamw_lr=1"], "adamw has no 'adamw_lr'; it takes lr, weight_decay"),
+        (
+            ["--optimizer", "muon_adamw:dialect=lion"],
+            "'muon_adamw:dialect=lion': dialect must be one of zeropower, keller, torch",
+        ),
+        (["--optimizer", "adamw:dialect=keller"], "adamw has no 'dialect'; it takes lr, weight_decay"),
         (["--optimizer", "adamw:lr=fast"], "'adamw:lr=fast': lr must be a number above 0, got 'fast'"),
         (["--optimizer", "adamw:lr=nan"], "lr must be a number above 0, got 'nan'"),
         (["--optimizer", "adamw:lr=0"], "lr must be a number above 0, got '0'"),

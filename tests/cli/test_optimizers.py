@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from zeropower import DEFAULT_RULES, DIALECTS
 from zeropower.cli.model import ModelShape
 from zeropower.cli.optimizers import SWEEP_FACTORS, TABLES, Settings, choose
 from zeropower.cli.schedule import learning_rate_factors
@@ -72,9 +73,26 @@ def test_requests_override_the_tuned_settings():
     plain, changed = choose(["muon_adamw", "muon_adamw:lr=0.5,adamw_lr=1e-3"], "torch", sweep=False)
     tuned = TABLES["torch"]["muon_adamw"]
     assert plain.settings == tuned
-    assert changed.settings == Settings(0.5, tuned.weight_decay, 1e-3)
+    assert changed.settings == Settings(0.5, tuned.weight_decay, 1e-3, "zeropower")
     assert changed.label == "muon_adamw:lr=0.5,adamw_lr=1e-3"
     assert changed.name == "muon_adamw"
+
+
+@pytest.mark.parametrize("backend", TABLES)
+def test_a_request_may_name_a_dialect(backend):
+    """Its recipes train, and otherwise than the default's; the routing is that of the default."""
+    requests = ["muon_adamw", "muon_adamw:dialect=normuon"]
+    losses = []
+    for chosen in choose(requests, backend, sweep=False):
+        trainer = load_backend(backend, None).trainer(Task(SHAPE, 4, 0, chosen, np.ones(3)))
+        for _ in range(2):  # the first gradient of the hidden matrices is zero: the head starts from zeros
+            trainer.step(windows())
+        losses.append(trainer.evaluate(windows()))
+    assert abs(losses[0] - losses[1]) > 1e-4
+    dialect = choose(requests[1:], backend, sweep=False)[0].settings.to_dialect()
+    assert dialect.muon == DIALECTS["normuon"].muon
+    assert dialect.rules == DEFAULT_RULES
+    assert dialect.layout is None
 
 
 def test_a_sweep_repeats_each_request_around_its_rate():

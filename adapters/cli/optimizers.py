@@ -12,7 +12,7 @@ from zeropower import DEFAULT_RULES, DIALECTS, Dialect
 
 from .errors import UsageError
 
-__all__ = ["SWEEP_FACTORS", "TABLES", "Chosen", "Settings", "choose"]
+__all__ = ["SWEEP_FACTORS", "TABLES", "Chosen", "Settings", "choose", "without_lr"]
 
 SWEEP_FACTORS: Final = (0.25, 0.5, 1.0, 2.0, 4.0)  # a sweep multiplies the learning rate by each
 
@@ -125,6 +125,24 @@ def choose(requests: Sequence[str], backend: str, *, sweep: bool) -> tuple[Chose
     return tuple(chosen)
 
 
+def without_lr(label: str) -> str:
+    """Return a request without its learning rate.
+
+    Parameters
+    ----------
+    label : str
+        ``NAME`` or ``NAME:key=value,...``.
+
+    Returns
+    -------
+    str
+        The same but for ``lr``.
+    """
+    name, _, typed = label.partition(":")
+    kept = [pair for pair in typed.split(",") if pair and not pair.startswith("lr=")]
+    return f"{name}:{','.join(kept)}" if kept else name
+
+
 def _read(request: str, backend: str) -> Chosen:
     name, _, typed = request.partition(":")
     table = TABLES[backend]
@@ -162,6 +180,6 @@ def _number(request: str, key: str, text: str) -> float:
 
 def _with_lr(one: Chosen, lr: float) -> Chosen:
     lr = float(f"{lr:.3g}")
-    name, _, typed = one.label.partition(":")
-    kept = [pair for pair in typed.split(",") if pair and not pair.startswith("lr=")]
-    return Chosen(f"{name}:{','.join([f'lr={lr:g}', *kept])}", name, replace(one.settings, lr=lr))
+    name, _, kept = without_lr(one.label).partition(":")
+    label = f"{name}:{','.join(filter(None, [f'lr={lr:g}', kept]))}"
+    return Chosen(label, name, replace(one.settings, lr=lr))

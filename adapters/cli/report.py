@@ -7,7 +7,7 @@ from dataclasses import replace
 from rich.table import Table
 
 from .history import Crossing, History
-from .optimizers import Chosen
+from .optimizers import Chosen, without_lr
 
 __all__ = ["baseline", "comparison", "sweep"]
 
@@ -107,7 +107,7 @@ def sweep(chosen: Sequence[Chosen], found: Mapping[str, History], steps: int) ->
         losses = [_final_loss(found.get(one.label), steps) for one in group]
         best = min((loss for loss in losses if not math.isnan(loss)), default=math.nan)
         for one, loss in zip(group, losses, strict=True):
-            table.add_row(one.name, f"{one.settings.lr:g}", _loss(loss), "best" if loss == best else "")
+            table.add_row(without_lr(one.label), f"{one.settings.lr:g}", _loss(loss), "best" if loss == best else "")
         table.add_section()
     return table
 

@@ -53,6 +53,8 @@ unit: $(STAMPS)/test sources ## the tests of this repository; PYTEST_ARGS narrow
 conformance: $(STAMPS)/test sources ## one suite of laws over every backend
 	$(call heading,conformance)
 	@$(PY) -m zeropower.conformance --backend all -- --numprocesses $(WORKERS)
+	@JAX_ENABLE_X64=1 $(PY) -m zeropower.conformance --backend jax -k "(any_recipe or optimizers_do) and float64" \
+	  -- --numprocesses $(WORKERS)
 
 test-all: test peers ## the same, and the dialects beside the other implementations
 

@@ -14,6 +14,7 @@ from zeropower.dialects import DIALECTS, Dialect
 from zeropower.kernels import GENERIC, Kernels
 from zeropower.layout import CONV, HEADS, IN_OUT, MERGED_HEADS, OUT_IN, MatrixLayout
 from zeropower.moments import adaptive_moment
+from zeropower.momentum import convert_momentum, momentum_for_step
 from zeropower.newton_schulz import gram_ns, ns_iterate, orthogonalize
 from zeropower.recipes import AdamWRecipe, MuonRecipe
 from zeropower.record import Record, RecordEntry
@@ -89,10 +90,12 @@ __all__ = [
     "clip_by_global_norm",
     "clip_by_norm",
     "clip_by_value",
+    "convert_momentum",
     "count_steps",
     "gram_ns",
     "headroom",
     "lr_scale",
+    "momentum_for_step",
     "muon_direction",
     "muon_step",
     "ns_iterate",

@@ -4,8 +4,10 @@ from typing import Any, Literal, TypeAlias
 
 from array_api_compat import array_namespace
 
+from zeropower.checks import require_count, require_number
 from zeropower.kernels import Array
 from zeropower.moments import in_dtype, one_minus_power
+from zeropower.progress import steps_done
 
 MomentumForm: TypeAlias = Literal["ema", "heavy_ball", "ema_corrected", "ema_added"]
 MOMENTUM_FORMS: tuple[MomentumForm, ...] = ("ema", "heavy_ball", "ema_corrected", "ema_added")
@@ -123,3 +125,63 @@ def convert_momentum(buffer: Array, source: MomentumForm, target: MomentumForm, 
     if (source == "heavy_ball") == (target == "heavy_ball"):
         return buffer
     return buffer / (1.0 - beta) if target == "heavy_ball" else buffer * (1.0 - beta)
+
+
+def momentum_for_step(
+    total_steps: int,
+    step: int | Array,
+    *,
+    low: float = 0.85,
+    high: float = 0.95,
+    warmup_steps: int = 300,
+    cooldown_steps: int = 50,
+    xp: Any = None,
+) -> float | Array:
+    """Return the decay of the momentum in a step: up from ``low`` to ``high``, and down again at the end.
+
+    With ``i = step - 1``: ``low + (high - low) min(i / warmup_steps, (total_steps - i) / cooldown_steps, 1)``.
+    (modded-nanogpt, f411b3d, with its numbers as defaults.)
+
+    Parameters
+    ----------
+    total_steps
+        Steps of the run, at least 0.
+    step
+        1-based step, an int or a 0-d integer array; 0 counts as 1.
+    low
+        Decay of the first step, in [0, 1).
+    high
+        Decay between the two phases, in [0, 1).
+    warmup_steps
+        Steps from ``low`` to ``high``, at least 0.
+    cooldown_steps
+        Steps from ``high`` to ``low``, at least 0.
+    xp
+        The namespace of ``step``; looked up where it is not given. Give it inside ``torch.compile``.
+
+    Returns
+    -------
+    float or array
+        A Python float for an int, else a 0-d array in float64, or float32 where the namespace lacks float64.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
+    TypeError
+        If a count is not an integer.
+
+    Examples
+    --------
+    >>> [round(momentum_for_step(1000, step), 3) for step in (1, 151, 301, 951, 976, 1001)]
+    [0.85, 0.9, 0.95, 0.95, 0.9, 0.85]
+    """
+    for name, decay in (("low", low), ("high", high)):
+        require_number(name, decay, low=0.0, high=1.0, high_open=True)
+    counts = {"total_steps": total_steps, "warmup_steps": warmup_steps, "cooldown_steps": cooldown_steps}
+    for name, count in counts.items():
+        require_count(name, count, least=0)
+    done, arithmetic = steps_done(step, xp)
+    risen = arithmetic.share(done, 0, warmup_steps) if warmup_steps else 1.0
+    fallen = arithmetic.share(done, max(total_steps - cooldown_steps, 0), cooldown_steps)
+    return low + (high - low) * arithmetic.minimum(risen, 1.0 - fallen)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zeropower import DIALECTS
+from zeropower import DIALECTS, momentum_for_step
 from zeropower.conformance.check import EAGER, check
 from zeropower.conformance.laws import require_optimizer
-from zeropower.conformance.tolerances import gradient_response
+from zeropower.conformance.tolerances import UNIT_ROUNDOFF, gradient_response
 from zeropower.conformance.vectors import FORMULA, cases_of, moved_apart, run_steps, stored
 
 MATRICES = ("wide", "tall", "square", "uneven", "tiny")
@@ -40,6 +40,22 @@ def test_the_momentum_of_modded_nanogpt_follows_its_schedule(backend, dtype, xp)
     exact = golden["modded-nanogpt:schedule/wide"]
     assert moved_apart("wide", found, exact) <= FORMULA
     assert moved_apart("wide", golden["modded-nanogpt/wide"], exact) > 1e-3  # the schedule shows
+
+
+@check("dialects", dtypes=("float64", "float32"))
+@EAGER
+@pytest.mark.parametrize("kind", ["int", "array"])
+def test_momentum_for_step_is_the_schedule_of_its_original(backend, dtype, xp, kind):
+    """The vectors hold its first steps; the end is written out."""
+
+    def at(step):
+        found = momentum_for_step(1000, step if kind == "int" else xp.asarray(step, dtype=xp.int32), xp=xp)
+        return found if kind == "int" else float(backend.to_numpy(found))
+
+    recorded = stored()["modded-nanogpt:momentum"].tolist()
+    written = {301: 0.95, 951: 0.95, 976: 0.9, 1001: 0.85, 2000: 0.85}
+    for step, wanted in {**dict(enumerate(recorded, start=1)), **written}.items():
+        assert abs(at(step) - wanted) <= 4 * UNIT_ROUNDOFF["float64" if kind == "int" else "float32"], step
 
 
 @check("dialects", dtypes=("float64", "float32"))

@@ -1,7 +1,7 @@
 """docs/dialects.md: the recipes are those of the code, and every dialect is proven."""
 
 from zeropower import DIALECTS
-from zeropower.conformance.peers.page import rewrite
+from zeropower.conformance.peers.page import proofs_of, rewrite
 from zeropower.conformance.peers.registry import PEERS
 from zeropower.conformance.peers.report import rows_of_vectors
 from zeropower.conformance.vectors import BY_KERNEL_SIZE
@@ -11,18 +11,12 @@ def page(root):
     return (root / "docs" / "dialects.md").read_text("utf-8")
 
 
-def proofs(root):
-    """The lines of the second generated table, as lists of cells."""
-    generated = page(root).partition("<!-- proofs: generated -->")[2].partition("<!-- proofs: end -->")[0]
-    return [[cell.strip() for cell in line.strip("|").split("|")] for line in generated.strip().splitlines()[2:]]
-
-
 def test_the_recipes_are_those_of_the_code(root):
     assert rewrite(page(root), None) == page(root)
 
 
 def test_every_dialect_but_ours_is_proven(root):
-    rows = proofs(root)
+    rows = proofs_of(page(root))
     assert {row[0] for row in rows} == DIALECTS.keys() - {"zeropower"}
     assert {row[-1] for row in rows} == {"agrees"}
     beside = {row[1].rsplit(" ", 1)[0] for row in rows}
@@ -30,7 +24,7 @@ def test_every_dialect_but_ours_is_proven(root):
 
 
 def test_the_line_of_each_vector_is_what_is_found_here(root):
-    stored = {tuple(row[:4]) for row in proofs(root) if row[1] == "vectors"}
+    stored = {tuple(row[:4]) for row in proofs_of(page(root)) if row[1] == "vectors"}
     found = rows_of_vectors()
     assert {row.cells()[:4] for row in found} == stored
     assert all(row.agrees for row in found)

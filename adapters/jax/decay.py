@@ -1,6 +1,6 @@
 """Weight decay in two stages, along a clock of the whole optimizer or of each parameter."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
@@ -248,15 +248,18 @@ def _decays(updates: Any, params: Any, state: RuledState, weight_decay: Any, mas
     paths = [keys for keys, _ in tree_leaves_with_path(updates)]
     if isinstance(weight_decay, TwoStages):
         counted = jax.tree.leaves(state.inner, is_leaf=lambda node: hasattr(node, "counts"))[0]
-        now = [counted.count] * len(paths) if weight_decay.clock == "global" else jnp.unstack(counted.counts)
-        found = {keys: weight_decay.at(step + 1) for keys, step in zip(paths, now, strict=True)}
+        now: Sequence[Any] = (
+            [counted.count] * len(paths) if weight_decay.clock == "global" else jnp.unstack(counted.counts)
+        )
+        steps: list[Any] = [optax.safe_increment(step) for step in now]
+        found = {keys: weight_decay.at(step) for keys, step in zip(paths, steps, strict=True)}
     else:
         found = dict.fromkeys(paths, weight_decay(state.count) if callable(weight_decay) else weight_decay)
     if mask is None:
         return found
 
     def spread(here: Any, branch: Any) -> Any:
-        return jax.tree.map(lambda leaf: here, branch)  # pyright: ignore[reportUnknownLambdaType]
+        return jax.tree.unflatten(jax.tree.structure(branch), [here] * len(jax.tree.leaves(branch)))
 
     wanted: Any = mask(params) if callable(mask) else mask
     on = jax.tree.map(spread, wanted, params)

@@ -82,7 +82,7 @@ def _this_processor_multiplies_bfloat16() -> bool:
 
 def device_name() -> str:
     """Return the row of :data:`TABLE` for jax's default device."""
-    device: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue]
+    device: Any = jax.config.jax_default_device  # pyright: ignore[reportAttributeAccessIssue] - as below
     platform: str = jax.default_backend() if device is None else getattr(device, "platform", device)
     if platform == "cpu" and _this_processor_multiplies_bfloat16():
         return "cpu with bfloat16"

@@ -158,7 +158,7 @@ def _with_layouts(rules: Sequence[Rule] | None, layouts: Mapping[str, MatrixLayo
     rules = DEFAULT_RULES if rules is None else tuple(rules)
     given: list[Rule] = []
     for glob, layout in (layouts or {}).items():
-        if not isinstance(layout, MatrixLayout):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(layout, MatrixLayout):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
             raise TypeError(f"layouts[{glob!r}]={layout!r} is not accepted; accepted: a zeropower.MatrixLayout")
         given.append(Rule(optimizer="muon", reason=f"layout of {glob}", path=(glob,), layout=layout))
     first = next((i for i, rule in enumerate(rules) if rule.optimizer == "muon"), len(rules))

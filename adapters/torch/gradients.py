@@ -76,7 +76,7 @@ def summed_gradients(sources: Source | Sequence[Source], groups: Sequence[Mappin
                 known[names[position]] = (shown, param)
     found: dict[Tensor, list[Tensor]] = {}
     for source in [sources] if isinstance(sources, Mapping) else sources:
-        if not isinstance(source, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not isinstance(source, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
             kind = type(source).__name__
             raise TypeError(
                 f"gradients holds a {kind}; accepted: mappings from parameters, or their names, to gradients"

@@ -32,7 +32,7 @@ def get_params_for_muon(model: nn.Module, exclude: Iterable[type[nn.Module]] = (
     """
     classes = tuple(exclude)
     for cls in classes:
-        if not (isinstance(cls, type) and issubclass(cls, nn.Module)):  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not (isinstance(cls, type) and issubclass(cls, nn.Module)):  # pyright: ignore[reportUnnecessaryIsInstance] - untyped callers
             raise TypeError(f"exclude holds {cls!r}; accepted: subclasses of torch.nn.Module")
     selected: dict[int, nn.Parameter] = {}
     left_out: set[int] = set()

@@ -14,4 +14,4 @@ CHECKS: dict[str, Callable[..., None]] = {
 """Check by name."""
 
 globals().update(CHECKS)
-__all__ = list(CHECKS)  # pyright: ignore[reportUnsupportedDunderAll]
+__all__ = list(CHECKS)  # pyright: ignore[reportUnsupportedDunderAll] - found while it runs

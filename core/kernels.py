@@ -11,21 +11,32 @@ Array: TypeAlias = Any
 
 
 class Gram(Protocol):
-    """``gram(x)``: the Gram matrices ``x xᵀ`` of the rows, shape (..., m, n) -> (..., m, m)."""
+    """``gram(x, out=)``: the Gram matrices ``x xᵀ`` of the rows, shape (..., m, n) -> (..., m, m)."""
 
-    def __call__(self, x: Array, /) -> Array: ...  # noqa: D102 - the class says it
+    def __call__(self, x: Array, /, *, out: Array | None = None) -> Array: ...  # noqa: D102 - the class says it
 
 
 class Product(Protocol):
-    """``product(a, b, c, alpha=, beta=)``: ``alpha * a @ b + beta * c``; without ``c`` the product alone."""
+    """``product(a, b, c, alpha=, beta=, out=)``: ``alpha * a @ b + beta * c``; without ``c`` the product alone."""
 
     def __call__(  # noqa: D102 - the class says it
-        self, a: Array, b: Array, c: Array | None = None, /, *, alpha: float = 1.0, beta: float = 1.0
+        self,
+        a: Array,
+        b: Array,
+        c: Array | None = None,
+        /,
+        *,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        out: Array | None = None,
     ) -> Array: ...
 
 
 class Kernels(NamedTuple):
-    """The three products of an iteration; none may write to an argument.
+    """The three products of an iteration; none may write to an argument but ``out``.
+
+    ``out`` is an earlier result of the same shape that nobody needs any more: a kernel may write the new one over it,
+    or leave it alone, and returns the result in either case.
 
     Attributes
     ----------
@@ -44,11 +55,20 @@ class Kernels(NamedTuple):
     muladd: Product
 
 
-def _gram(x: Array, /) -> Array:
+def _gram(x: Array, /, *, out: Array | None = None) -> Array:
     return _muladd(x, x.mT)
 
 
-def _muladd(a: Array, b: Array, c: Array | None = None, /, *, alpha: float = 1.0, beta: float = 1.0) -> Array:
+def _muladd(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    /,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    out: Array | None = None,
+) -> Array:
     if getattr(a.dtype, "itemsize", 4) == 2:
         # one rounding, as in the fused products of devices: where product and addend cancel, a product that was rounded
         # before has lost what is left, and the Gram iteration blows up

@@ -239,10 +239,19 @@ def _arithmetic(triples: tuple[Triple, ...], samples: list[_Sample], bits: int) 
         shifted = x * float(2 ** (53 - bits) + 1)
         return shifted - (shifted - x)
 
-    def gram(x: Array, /) -> Array:
+    def gram(x: Array, /, *, out: Array | None = None) -> Array:
         return rounding(x @ x.mT)
 
-    def muladd(a: Array, b: Array, c: Array | None = None, /, *, alpha: float = 1.0, beta: float = 1.0) -> Array:
+    def muladd(
+        a: Array,
+        b: Array,
+        c: Array | None = None,
+        /,
+        *,
+        alpha: float = 1.0,
+        beta: float = 1.0,
+        out: Array | None = None,
+    ) -> Array:
         product = alpha * (a @ b)
         return rounding(product if c is None else product + beta * c)
 

@@ -33,11 +33,20 @@ def _rounded_sum(product: Array, c: Array | None, alpha: float, beta: float, dty
     return jnp.astype(product, dtype)
 
 
-def _gram(x: Array, /) -> Array:
+def _gram(x: Array, /, *, out: Array | None = None) -> Array:
     return jnp.astype(_contract(x, x, -1), x.dtype)
 
 
-def _muladd(a: Array, b: Array, c: Array | None = None, /, *, alpha: float = 1.0, beta: float = 1.0) -> Array:
+def _muladd(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    /,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    out: Array | None = None,
+) -> Array:
     return _rounded_sum(_contract(a, b, -2), c, alpha, beta, a.dtype)
 
 

@@ -18,7 +18,16 @@ def strip_count(rows: int) -> int:
     return 1 if rows < _LEAST_ROWS else min(_MOST_STRIPS, rows // _STRIP_ROWS)
 
 
-def _muladd(a: Tensor, b: Tensor, c: Tensor | None = None, /, *, alpha: float = 1.0, beta: float = 1.0) -> Tensor:
+def _muladd(
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    /,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    out: Tensor | None = None,
+) -> Tensor:
     if c is None:
         product = a @ b
         return product if alpha == 1.0 else alpha * product
@@ -28,18 +37,25 @@ def _muladd(a: Tensor, b: Tensor, c: Tensor | None = None, /, *, alpha: float = 
     return product.reshape(c.shape)
 
 
-def _gram(x: Tensor, /) -> Tensor:
+def _gram(x: Tensor, /, *, out: Tensor | None = None) -> Tensor:
     return x @ x.mT
 
 
-def _striped_gram(x: Tensor, /) -> Tensor:
+def _striped_gram(x: Tensor, /, *, out: Tensor | None = None) -> Tensor:
     if not _pays(x):
         return _gram(x)
     return _striped(x, x.mT, None, alpha=1.0, beta=1.0)
 
 
 def _striped_symmul(
-    a: Tensor, b: Tensor, c: Tensor | None = None, /, *, alpha: float = 1.0, beta: float = 1.0
+    a: Tensor,
+    b: Tensor,
+    c: Tensor | None = None,
+    /,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    out: Tensor | None = None,
 ) -> Tensor:
     if not _pays(a, b, *(() if c is None else (c,))):
         return _muladd(a, b, c, alpha=alpha, beta=beta)
